@@ -1,0 +1,452 @@
+package adapter
+
+import (
+	"bytes"
+	"container/list"
+	"context"
+	"sync"
+	"time"
+
+	"github.com/holdfast-mcp/holdfast/adapter/legacy"
+	"github.com/holdfast-mcp/holdfast/adapter/mcp"
+)
+
+// phase is where a call is in its life.
+type phase uint8
+
+const (
+	starting phase = iota // the request has not been sent
+	running               // a round waits for the server
+	parked                // the server waits for the client
+	done                  // the outcome stands
+)
+
+// driver says who reads an exchange, and so must Finish it.
+type driver uint8
+
+const (
+	byNobody    driver = iota // not sent yet: whoever ends the call finishes it
+	byRound                   // the goroutine of a round
+	byGoroutine               // launch or follow
+)
+
+// call is one client operation. It is the Sink of its exchange.
+type call struct {
+	engine   *Engine
+	up       *upstream
+	method   string
+	eligible bool
+	harmless bool
+	key      legacy.Key
+	msgID    uint64 // upstream request id and progress token
+	level    mcp.Level
+
+	mu     sync.Mutex
+	phase  phase
+	x      *legacy.Exchange
+	driver driver
+	inline *callRound // whose goroutine drives x, with byRound
+	rounds []*callRound
+	creds  legacy.Credentials // of the newest round
+	stop   context.CancelFunc // ends launch's waiting, or nil
+
+	inputs    []*input // open: the server waits for their answers
+	names     []string // keys that inputs of this call have had
+	asked     [3]int   // how many inputs of each kind there were
+	early     []byte   // inputResponses that the first request brought, or nil
+	parkAt    time.Time
+	resend    bool // the request is sent anew when the client comes back
+	restart   bool // the request has met no session, and is sent once more
+	retried   bool
+	keptBytes int64         // guarded by the registry's mu
+	keptAt    *list.Element // likewise
+	forgotten bool          // the outcome is no longer kept
+
+	// Set when the call first parks.
+	id     [16]byte
+	round  uint32 // of the newest request state
+	digest [16]byte
+	until  time.Time // when the parked call, or its kept outcome, expires
+
+	result *Outcome // with phase done, or nil
+	err    error    // with phase done and no result
+
+	timer    *time.Timer
+	begun    time.Time // of the running time, for calls.max_duration
+	heard    time.Time // last sign of life, for calls.timeout
+	parkedAt time.Time
+	stat     *gatherStat
+}
+
+// enter is the only way from one phase to another. It refuses what cannot be.
+func (c *call) enter(to phase) bool {
+	ok := false
+	switch c.phase {
+	case starting:
+		ok = to == running || to == parked || to == done
+	case running:
+		ok = to == parked || to == done
+	case parked:
+		ok = to == running || to == starting || to == done
+	}
+	if ok {
+		c.phase = to
+	}
+	return ok
+}
+
+// start begins a call with its first round.
+func (e *Engine) start(up *upstream, req *Request, caps *mcp.Capabilities, r *callRound) error {
+	traits := mcp.MethodTraits(req.Method)
+	c := &call{
+		engine: e, up: up, method: req.Method, harmless: traits.Harmless,
+		eligible: traits.Eligible && caps.Any(), level: req.LogLevel, key: e.key(req, caps),
+		creds: credentials(req), begun: time.Now(),
+	}
+	c.heard = c.begun
+	r.call = c
+	c.rounds = append(c.rounds, r)
+	if req.Method == mcp.MethodDiscover {
+		c.discover()
+		return nil
+	}
+	if traits.Eligible && len(req.InputResponses) > len("{}") {
+		c.early = bytes.Clone(req.InputResponses)
+	}
+	c.msgID = up.Server.NextID()
+	text := c.appendRequest(legacy.Text(), req)
+	if s := up.Server.TryAcquire(&c.key, c.eligible); s != nil {
+		sent, err := c.quick(s, req, text)
+		if err != nil {
+			legacy.FreeText(text)
+			return err
+		}
+		if sent {
+			c.driver, c.inline = byRound, r
+			return nil
+		}
+		c.goLaunch(s, text)
+		return nil
+	}
+	c.goLaunch(nil, text)
+	return nil
+}
+
+// quick sends the request on the caller's goroutine, if that needs no waiting.
+// An error means that the session was given back.
+//
+// Hot: once per call.
+func (c *call) quick(s *legacy.Session, req *Request, text []byte) (sent bool, err error) {
+	if c.method == mcp.MethodToolsCall {
+		rules, known := s.Rules(req.Name)
+		if !known {
+			return false, nil
+		}
+		if err := checkParams(req, rules); err != nil {
+			s.Return(c.eligible)
+			return false, err
+		}
+	}
+	if c.eligible && s.HasOrphans() {
+		return false, nil
+	}
+	x := s.Prepare(c.msgID, c, c.creds, c.eligible, c.level)
+	x.SetMessage(text)
+	c.x = x
+	if c.level != mcp.LevelNone && s.LevelShort() {
+		return false, nil
+	}
+	if err := x.Send(c.engine.ctx, false); err != nil {
+		return false, nil // launch sends, or says what is wrong
+	}
+	c.enter(running)
+	return true, nil
+}
+
+func checkParams(req *Request, rules []mcp.ParamRule) error {
+	if len(rules) == 0 || req.Headers == nil {
+		return nil
+	}
+	if err := req.Headers.CheckParams(rules, req.Args); err != nil {
+		return &Refusal{Reason: ReasonHeaderMismatch, Detail: err.Error()}
+	}
+	return nil
+}
+
+// goLaunch starts launch with what it needs beyond the round's own memory.
+// The call must not be shared yet, or mu be held.
+func (c *call) goLaunch(s *legacy.Session, text []byte) {
+	c.key.ClientInfo = bytes.Clone(c.key.ClientInfo)
+	c.key.Extra = bytes.Clone(c.key.Extra)
+	ctx, cancel := context.WithCancel(c.engine.ctx)
+	c.stop, c.driver = cancel, byGoroutine
+	c.engine.calls.watch(c)
+	c.arm()
+	c.engine.wg.Add(1)
+	go func() {
+		defer c.engine.wg.Done()
+		defer cancel()
+		c.launch(ctx, s, text)
+	}()
+}
+
+// launch sends the request, taking the time that this needs, and drives it to
+// its end. It owns s and text.
+func (c *call) launch(ctx context.Context, s *legacy.Session, text []byte) {
+	for {
+		again, err := c.send(ctx, s, text)
+		if err != nil {
+			c.fail(err)
+			return
+		}
+		if !again {
+			return
+		}
+		s, text = nil, c.takeText()
+	}
+}
+
+// send carries the request out once. again says that it has met a session that
+// is gone and cannot have run.
+func (c *call) send(ctx context.Context, s *legacy.Session, text []byte) (again bool, err error) {
+	c.mu.Lock()
+	x, creds := c.x, c.creds
+	c.mu.Unlock()
+	if x == nil {
+		if x, err = c.prepare(ctx, s, creds, text); x == nil || err != nil {
+			return false, err
+		}
+	}
+	return c.sendPrepared(ctx, x)
+}
+
+// sendPrepared sends the request of an exchange and drives it to its end.
+func (c *call) sendPrepared(ctx context.Context, x *legacy.Exchange) (again bool, err error) {
+	c.mu.Lock()
+	creds := c.creds
+	c.mu.Unlock()
+	if err := x.Session().RaiseLevel(ctx, creds); err != nil && ctx.Err() == nil {
+		// A server that refuses a log level serves the call all the same.
+		c.engine.log.Debug().Err(err).Str("upstream", c.up.Name).Msg("log level not set")
+	}
+	if err = ctx.Err(); err == nil {
+		err = x.Send(ctx, true)
+	}
+	c.mu.Lock()
+	live := err == nil && c.enter(running)
+	over := c.phase == done
+	c.wake()
+	c.mu.Unlock()
+	switch {
+	case live:
+		return c.drive(x), nil
+	case over: // the client has gone meanwhile; the server may have the request
+		x.Cancel("the client has gone")
+		err = nil
+	default:
+		err = asRefusal(err, true)
+	}
+	x.Finish()
+	return false, err
+}
+
+// prepare finds a session and makes the exchange. A nil exchange without an
+// error says that there is nothing to send now: the call is over, or the
+// client is asked first.
+func (c *call) prepare(ctx context.Context, s *legacy.Session, creds legacy.Credentials, text []byte) (*legacy.Exchange, error) {
+	var err error
+	if s == nil {
+		if s, err = c.up.Server.Acquire(ctx, &c.key, c.eligible, creds); err != nil {
+			legacy.FreeText(text)
+			return nil, asRefusal(err, false)
+		}
+	}
+	if c.method == mcp.MethodToolsCall {
+		if err := c.checkRules(ctx, s, creds); err != nil {
+			s.Return(c.eligible)
+			legacy.FreeText(text)
+			return nil, err
+		}
+	}
+	var orphans []legacy.Orphan
+	if c.eligible {
+		orphans = s.TakeOrphans()
+	}
+	x := s.Prepare(c.msgID, c, creds, c.eligible, c.level)
+	x.SetMessage(text)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.phase == done {
+		x.Finish()
+		return nil, nil
+	}
+	c.x = x
+	for _, o := range orphans {
+		c.ask(o.ID, o.Method, o.Params)
+	}
+	if len(c.inputs) > 0 {
+		// What the server asked outside any call it may need before the next
+		// one: a file system server without roots refuses every path.
+		c.driver = byNobody
+		c.parkAt = time.Now()
+		c.wake()
+		return nil, nil
+	}
+	return x, nil
+}
+
+// checkRules holds the request's headers against what the tool's schema says.
+func (c *call) checkRules(ctx context.Context, s *legacy.Session, creds legacy.Credentials) error {
+	c.mu.Lock()
+	name := ""
+	if len(c.rounds) > 0 {
+		name = string(c.rounds[0].req.Name)
+	}
+	c.mu.Unlock()
+	rules, known := s.Rules([]byte(name))
+	if !known {
+		s.LoadRules(ctx, creds)
+		rules, _ = s.Rules([]byte(name))
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.rounds) == 0 { // the client has gone, and its request with it
+		return ErrGone
+	}
+	return checkParams(c.rounds[0].req, rules)
+}
+
+// drive reads the exchange to its end. again says that the request must be
+// sent once more.
+func (c *call) drive(x *legacy.Exchange) (again bool) {
+	x.Run(c.engine.ctx) // returns at once where the exchange has ended
+	c.mu.Lock()
+	again = c.restart
+	c.mu.Unlock()
+	if !again {
+		x.Finish()
+	}
+	return again
+}
+
+// takeText takes the unsent request back from an exchange that has failed.
+func (c *call) takeText() []byte {
+	c.mu.Lock()
+	x := c.x
+	c.x, c.restart = nil, false
+	c.mu.Unlock()
+	text := x.TakeMessage()
+	x.Finish()
+	return text
+}
+
+// detach gives the exchange a goroutine of its own. mu is held.
+func (c *call) detach() {
+	c.driver, c.inline = byGoroutine, nil
+	c.engine.calls.watch(c)
+	c.arm()
+	c.engine.wg.Add(1)
+	go c.follow(c.x)
+}
+
+// follow is the goroutine of a call that has been sent. It is small: thousands
+// of parked calls have one each.
+func (c *call) follow(x *legacy.Exchange) {
+	defer c.engine.wg.Done()
+	if c.drive(x) {
+		c.relaunch()
+	}
+}
+
+func (c *call) relaunch() {
+	ctx, cancel := context.WithCancel(c.engine.ctx)
+	defer cancel()
+	c.mu.Lock()
+	c.stop = cancel
+	c.key.ClientInfo, c.key.Extra = bytes.Clone(c.key.ClientInfo), bytes.Clone(c.key.Extra)
+	c.mu.Unlock()
+	c.launch(ctx, nil, c.takeText())
+}
+
+// arm sets the timer to the next time at which tick has something to do. mu is
+// held, or the call not shared.
+func (c *call) arm() {
+	var at time.Time
+	switch c.phase {
+	case starting, running:
+		at = c.heard.Add(c.engine.settings.Timeout)
+		if limit := c.begun.Add(c.engine.settings.MaxDuration); limit.Before(at) {
+			at = limit
+		}
+	default:
+		at = c.until
+	}
+	if c.timer == nil {
+		c.timer = time.AfterFunc(time.Until(at), c.tick)
+	} else {
+		c.timer.Reset(time.Until(at))
+	}
+}
+
+// tick ends what has lasted too long.
+func (c *call) tick() {
+	c.mu.Lock()
+	now := time.Now()
+	set := &c.engine.settings
+	switch c.phase {
+	case starting, running:
+		switch {
+		case now.Sub(c.begun) >= set.MaxDuration:
+			c.terminate(&Refusal{Reason: ReasonCallDuration, Detail: "the call lasted longer than calls.max_duration", MayHaveRun: c.phase == running}, "the call lasted too long")
+		case now.Sub(c.heard) >= set.Timeout:
+			c.terminate(&Refusal{Reason: ReasonCallTimeout, Detail: "the server was silent for calls.timeout", MayHaveRun: c.phase == running}, "timeout")
+		default:
+			c.arm()
+		}
+	case parked:
+		if now.Before(c.until) {
+			c.arm()
+			break
+		}
+		c.engine.metrics.expired()
+		c.terminate(&Refusal{Reason: ReasonStateExpired, Detail: "the client did not come back within calls.park_ttl"}, "the client did not come back")
+	case done:
+		c.mu.Unlock()
+		c.engine.calls.forget(c)
+		return
+	}
+	c.mu.Unlock()
+}
+
+// end ends the call whatever its phase.
+func (c *call) end(err error, why string) {
+	c.mu.Lock()
+	c.terminate(err, why)
+	c.mu.Unlock()
+}
+
+// terminate ends a call without a response of the server: the server is told,
+// and every round gets err. mu is held.
+func (c *call) terminate(err error, why string) {
+	was := c.phase
+	if !c.enter(done) {
+		return
+	}
+	c.err = err
+	c.refuseInputs(why)
+	if c.stop != nil {
+		c.stop()
+	}
+	if c.x != nil {
+		if c.driver == byNobody {
+			c.x.Finish()
+		} else {
+			if was != starting {
+				c.x.Cancel(why)
+			}
+			c.x.Abort()
+		}
+	}
+	c.settle(was)
+	c.wake()
+}

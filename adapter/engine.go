@@ -1,0 +1,243 @@
+package adapter
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-mcp/holdfast/adapter/legacy"
+	"github.com/holdfast-mcp/holdfast/adapter/mcp"
+	"github.com/holdfast-mcp/holdfast/adapter/state"
+)
+
+// Upstream is a legacy server as clients see it.
+type Upstream struct {
+	Name   string
+	Server *legacy.Server
+	Cache  Cache
+}
+
+// Round is one request of a client. One goroutine calls Next until it returns
+// an outcome or an error, then Close; Gone may be called from any other.
+type Round interface {
+	// Next returns what the client is to be told next. It returns ErrDeadline
+	// when there is nothing by until, and ErrGone after Gone. Any other error ends
+	// the round.
+	Next(until time.Time) (Event, error)
+	// Gone says that the client closed its connection. The last round that
+	// waits at a running call cancels it.
+	Gone()
+	// Close ends the use of the round and of its Request.
+	Close()
+}
+
+// Engine carries calls. Its methods are safe for concurrent use.
+type Engine struct {
+	settings  Settings
+	ring      *state.Ring
+	log       zerolog.Logger
+	upstreams map[string]*upstream
+	caps      capabilityCache
+	schemas   schemaCache
+	calls     registry
+	metrics   *metrics
+
+	ctx      context.Context // ends when Shutdown gives up waiting
+	cancel   context.CancelFunc
+	draining atomic.Bool
+	drained  chan struct{} // closed when draining begins
+	rounds   atomic.Int64  // in progress
+
+	mu        sync.Mutex
+	listeners map[*listenRound]struct{}
+	listening map[principal]int
+	wg        sync.WaitGroup // goroutines of calls and listeners
+}
+
+// upstream is an Upstream and what the engine learned of it.
+type upstream struct {
+	Upstream
+	gather gatherer
+}
+
+// NewEngine makes an Engine. The ring stays the caller's, the servers are
+// closed by Shutdown.
+func NewEngine(settings Settings, upstreams []Upstream, ring *state.Ring, log zerolog.Logger, m *Metrics) *Engine {
+	e := &Engine{
+		settings: settings, ring: ring, log: log,
+		upstreams: make(map[string]*upstream), drained: make(chan struct{}),
+		listeners: make(map[*listenRound]struct{}), listening: make(map[principal]int),
+	}
+	e.calls.init(settings)
+	for _, u := range upstreams {
+		e.upstreams[u.Name] = &upstream{Upstream: u}
+	}
+	e.ctx, e.cancel = context.WithCancel(context.Background())
+	e.metrics = m.bind(e)
+	return e
+}
+
+// Begin starts a round. It does not block. An error is a *Refusal or a
+// *jsonrpc.Error.
+//
+// Hot: once per request.
+func (e *Engine) Begin(req *Request) (Round, error) {
+	up := e.upstreams[req.Upstream]
+	if up == nil {
+		return nil, refuse(ReasonInternal, "no upstream of this name")
+	}
+	if e.draining.Load() {
+		return nil, &Refusal{Reason: ReasonShutdown, Detail: "this replica is stopping; send the request again", RetryAfter: time.Second}
+	}
+	caps, err := e.caps.get(req.Capabilities)
+	if err != nil {
+		return nil, &Refusal{Reason: ReasonInvalidParams, Detail: err.Error()}
+	}
+	if req.Method == mcp.MethodListen {
+		return e.beginListen(up, req, caps)
+	}
+	if n := e.rounds.Add(1); n > int64(e.settings.MaxCalls) {
+		e.rounds.Add(-1)
+		return nil, &Refusal{Reason: ReasonOverload, Detail: "too many calls are in flight (calls.max)", RetryAfter: time.Second}
+	}
+	r := &callRound{req: req, progress: req.ProgressToken, level: req.LogLevel}
+	if req.RequestState != nil {
+		err = e.resume(up, req, caps, r)
+	} else {
+		err = e.start(up, req, caps, r)
+	}
+	if err != nil {
+		e.rounds.Add(-1)
+		return nil, err
+	}
+	return r, nil
+}
+
+// key says which session a request may use.
+func (e *Engine) key(req *Request, caps *mcp.Capabilities) legacy.Key {
+	k := legacy.Key{Caps: caps, ClientInfo: req.ClientInfo}
+	var named bool
+	k.Principal, named = principalOf(req)
+	if !named {
+		switch e.settings.Anonymous {
+		case AnonymousClientInfo:
+			k.Extra = req.ClientInfo
+		case AnonymousCall:
+			id := newCallID()
+			k.Extra, k.Ephemeral = id[:], true
+		}
+	}
+	return k
+}
+
+// Ready reports whether at least one upstream can be reached, and why the
+// others cannot.
+func (e *Engine) Ready(ctx context.Context) (ready bool, reasons []string) {
+	if e.draining.Load() {
+		return false, []string{"shutting down"}
+	}
+	type answer struct {
+		name string
+		err  error
+	}
+	answers := make(chan answer, len(e.upstreams))
+	for name, u := range e.upstreams {
+		go func() { answers <- answer{name, u.Server.Reachable(ctx)} }() // ends with ctx; the channel has room
+	}
+	for range e.upstreams {
+		a := <-answers
+		if a.err == nil {
+			ready = true
+			continue
+		}
+		reasons = append(reasons, "upstream "+a.name+" cannot be reached")
+		e.log.Debug().Err(a.err).Str("upstream", a.name).Msg("readiness check")
+	}
+	return ready, reasons
+}
+
+// Shutdown ends the listeners gracefully, lets running calls finish until ctx
+// ends, ends parked calls, and deletes the upstream sessions.
+func (e *Engine) Shutdown(ctx context.Context) {
+	if e.draining.Swap(true) {
+		return
+	}
+	close(e.drained)
+	e.mu.Lock()
+	for l := range e.listeners {
+		l.finish()
+	}
+	e.mu.Unlock()
+	e.calls.wait(ctx)
+	for _, c := range e.calls.all() {
+		c.end(&Refusal{Reason: ReasonShutdown, Detail: "this replica is stopping", MayHaveRun: true, RetryAfter: time.Second}, "the proxy is stopping")
+	}
+	e.wg.Wait()
+	e.cancel()
+	// The servers are told of the end of their sessions even when the calls took
+	// all of the grace period.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+	defer cancel()
+	var closing sync.WaitGroup
+	for _, u := range e.upstreams {
+		closing.Add(1)
+		go func() {
+			defer closing.Done()
+			u.Server.Close(ctx)
+		}()
+	}
+	closing.Wait()
+	e.calls.close()
+}
+
+// farewell is what deleting the upstream sessions may take.
+const farewell = 3 * time.Second
+
+// asRefusal names an error of a session for the client.
+func asRefusal(err error, mayHaveRun bool) error {
+	var status *legacy.StatusError
+	var refusal *Refusal
+	switch {
+	case errors.As(err, &refusal):
+		return refusal
+	case errors.As(err, &status):
+		if status.Unauthorized() {
+			return &Unauthorized{Status: status.Status, Authenticate: status.Authenticate, Body: status.Body, ContentType: status.ContentType}
+		}
+		return &Refusal{Reason: ReasonUpstreamStatus, Detail: "the server answered with an HTTP status that is no answer to a request", Err: err, MayHaveRun: mayHaveRun && status.Status >= 500}
+	case errors.Is(err, legacy.ErrFull):
+		return &Refusal{Reason: ReasonOverload, Detail: "no session with the server is free; try again", RetryAfter: 2 * time.Second, Err: err}
+	case errors.Is(err, legacy.ErrUnreachable):
+		return &Refusal{Reason: ReasonUpstreamDown, Detail: "the server cannot be reached", RetryAfter: 2 * time.Second, Err: err}
+	case errors.Is(err, legacy.ErrMalformed):
+		return &Refusal{Reason: ReasonUpstreamReply, Detail: "the server's answer is not legal, or too large", Err: err, MayHaveRun: mayHaveRun}
+	case errors.Is(err, legacy.ErrSessionGone):
+		return &Refusal{Reason: ReasonUpstreamLost, Detail: "the server no longer knows the session that the call ran on", Err: err, MayHaveRun: mayHaveRun}
+	case errors.Is(err, legacy.ErrBroken):
+		return &Refusal{Reason: ReasonUpstreamLost, Detail: "the connection to the server was lost before its answer", Err: err, MayHaveRun: mayHaveRun}
+	case errors.Is(err, legacy.ErrClosed), errors.Is(err, context.Canceled):
+		return &Refusal{Reason: ReasonShutdown, Detail: "this replica is stopping; send the request again", RetryAfter: time.Second, Err: err, MayHaveRun: mayHaveRun}
+	case errors.Is(err, context.DeadlineExceeded):
+		return &Refusal{Reason: ReasonUpstreamDown, Detail: "the server did not answer the handshake in time", RetryAfter: 2 * time.Second, Err: err, MayHaveRun: mayHaveRun}
+	}
+	return &Refusal{Reason: ReasonUpstreamDown, Detail: "no session with the server", Err: err, MayHaveRun: mayHaveRun}
+}
+
+// ProtectedResource passes an upstream's OAuth 2.0 Protected Resource Metadata
+// on (RFC 9728). suffix is what the client's path has behind the well-known
+// one: empty for the root document.
+func (e *Engine) ProtectedResource(ctx context.Context, upstream, suffix string) (status int, contentType string, body []byte, err error) {
+	up := e.upstreams[upstream]
+	if up == nil {
+		return 0, "", nil, refuse(ReasonInternal, "no upstream of this name")
+	}
+	status, contentType, body, err = up.Server.ProtectedResource(ctx, suffix != "")
+	if err != nil {
+		err = asRefusal(err, false)
+	}
+	return status, contentType, body, err
+}

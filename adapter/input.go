@@ -1,0 +1,216 @@
+package adapter
+
+import (
+	"bytes"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-mcp/holdfast/adapter/jsonrpc"
+	"github.com/holdfast-mcp/holdfast/adapter/legacy"
+	"github.com/holdfast-mcp/holdfast/adapter/mcp"
+)
+
+// input is an input request that waits for its answer.
+type input struct {
+	Input
+	id     []byte // raw JSON-RPC id, or nil where the server has ended the request
+	hinted bool   // the server named the key
+}
+
+// caps returns what the client can be asked.
+func (c *call) caps() *mcp.Capabilities { return c.key.Caps }
+
+// ask takes an input request of the server. mu is held.
+func (c *call) ask(id []byte, method string, params []byte) {
+	c.heard = time.Now()
+	if lacks := c.caps().Missing(method, params); lacks != "" {
+		c.reply(jsonrpc.AppendError(legacy.Text(), id, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "the client did not declare the capability for " + method}))
+		c.terminate(missing(lacks), "the client lacks a capability")
+		return
+	}
+	if len(c.inputs) >= c.engine.settings.MaxInputs {
+		c.refuse(id, "too many questions of this call are open")
+		return
+	}
+	in := c.newInput(id, method, params)
+	if in.hinted && c.answerEarly(in) {
+		return
+	}
+	now := time.Now()
+	if c.phase == parked {
+		// It goes out with the next round; a sibling that came this soon means
+		// that waiting for siblings pays.
+		if now.Sub(c.parkedAt) < lateSibling {
+			c.gathering().late()
+		}
+		c.inputs = append(c.inputs, in)
+		return
+	}
+	if len(c.inputs) == 0 {
+		c.parkAt = now.Add(c.gathering().wait(c.engine.settings.Gather))
+	}
+	c.inputs = append(c.inputs, in)
+}
+
+// newInput makes an input of what the server asks, with its key, in the form
+// that a modern client knows.
+func (c *call) newInput(id []byte, method string, params []byte) *input {
+	in := &input{id: bytes.Clone(id)}
+	in.Method = method
+	hint, hinted := jsonrpc.Unquote(jsonrpc.Get(jsonrpc.Get(params, "_meta"), mcp.MetaKeyHint))
+	in.hinted = hinted && hint != "" && len(hint) <= maxKey
+	if in.hinted {
+		in.Key = c.uniqueKey(hint)
+	} else {
+		in.Key = c.ordinalKey(method)
+	}
+	in.Params = modernParams(params)
+	return in
+}
+
+// maxKey bounds a hinted key.
+const maxKey = 128
+
+func (c *call) ordinalKey(method string) string {
+	kind := "elicitation"
+	n := &c.asked[0]
+	switch method {
+	case mcp.MethodCreateMessage:
+		kind, n = "sampling", &c.asked[1]
+	case mcp.MethodRootsList:
+		kind, n = "roots", &c.asked[2]
+	}
+	for {
+		*n++
+		key := kind + "-" + strconv.Itoa(*n)
+		if !slices.Contains(c.names, key) {
+			return key
+		}
+	}
+}
+
+// uniqueKey: a hint that was used already in the call gets a suffix.
+func (c *call) uniqueKey(hint string) string {
+	key := hint
+	for n := 2; slices.Contains(c.names, key) || c.wasOrdinal(key); n++ {
+		key = hint + "-" + strconv.Itoa(n)
+	}
+	c.names = append(c.names, key)
+	return key
+}
+
+// wasOrdinal reports whether an input without a hint got the key. Of those
+// only the number is kept.
+func (c *call) wasOrdinal(key string) bool {
+	for i, kind := range [...]string{"elicitation-", "sampling-", "roots-"} {
+		if rest, ok := strings.CutPrefix(key, kind); ok {
+			n, err := strconv.Atoi(rest)
+			return err == nil && n >= 1 && n <= c.asked[i]
+		}
+	}
+	return false
+}
+
+// modernParams leaves out what a modern client does not know: the task
+// parameter, elicitationId, and the keys of _meta that only make sense towards
+// a legacy client. The rest stays as it is.
+func modernParams(params []byte) []byte {
+	if !jsonrpc.IsObject(params) {
+		return []byte("{}")
+	}
+	out := append(make([]byte, 0, len(params)+2), '{')
+	out = jsonrpc.AppendMembers(out, params, isLegacyParam)
+	if meta := jsonrpc.Get(params, "_meta"); jsonrpc.IsObject(meta) {
+		if kept := jsonrpc.AppendMembers(nil, meta, isLegacyMeta); len(kept) > 0 {
+			if len(out) > 1 {
+				out = append(out, ',')
+			}
+			out = append(append(append(out, `"_meta":{`...), kept...), '}')
+		}
+	}
+	return append(out, '}')
+}
+
+func isLegacyParam(name []byte) bool {
+	switch string(name) {
+	case "task", "elicitationId", "_meta":
+		return true
+	}
+	return false
+}
+
+func isLegacyMeta(name []byte) bool {
+	switch string(name) {
+	case mcp.MetaKeyHint, mcp.MetaProgressToken, mcp.MetaRelatedTask:
+		return true
+	}
+	return false
+}
+
+// answerEarly answers a hinted input with what the first request brought.
+func (c *call) answerEarly(in *input) bool {
+	value := jsonrpc.Get(c.early, in.Key)
+	if value == nil || !c.engine.fits(in, value) {
+		return false
+	}
+	c.reply(jsonrpc.AppendResult(legacy.Text(), in.id, c.legacyAnswer(in, value)))
+	return true
+}
+
+// legacyAnswer makes an answer fit the session's revision: sampling content is
+// a list only since 2025-11-25.
+func (c *call) legacyAnswer(in *input, value []byte) []byte {
+	out := append(make([]byte, 0, len(value)+2), '{')
+	out = jsonrpc.AppendMembers(out, value, isResultType)
+	out = append(out, '}')
+	if in.Method != mcp.MethodCreateMessage || c.x == nil || c.x.Session().Info().Version == mcp.Latest {
+		return out
+	}
+	content := jsonrpc.Get(out, "content")
+	list := jsonrpc.Array(content)
+	if !jsonrpc.IsArray(content) || !list.Next() {
+		return out
+	}
+	single := append([]byte(`{"content":`), list.Value()...)
+	if list.Next() {
+		return out // nothing older can express it: the server judges
+	}
+	rest := jsonrpc.AppendMembers(nil, out, func(name []byte) bool { return string(name) == "content" })
+	if len(rest) > 0 {
+		single = append(append(single, ','), rest...)
+	}
+	return append(single, '}')
+}
+
+func isResultType(name []byte) bool { return string(name) == "resultType" }
+
+// reply posts a text to the server in the background. mu is held.
+func (c *call) reply(text []byte) {
+	if c.x == nil {
+		legacy.FreeText(text)
+		return
+	}
+	c.x.Session().PostLater(c.creds, text)
+}
+
+// refuse answers an input request with an error.
+func (c *call) refuse(id []byte, why string) {
+	c.reply(jsonrpc.AppendError(legacy.Text(), id, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: why}))
+}
+
+// refuseInputs tells the server that its questions stay unanswered: a cancel
+// for elicitations, an error for the rest.
+func (c *call) refuseInputs(why string) {
+	for _, in := range c.inputs {
+		switch {
+		case in.id == nil:
+		case in.Method == mcp.MethodElicit:
+			c.reply(jsonrpc.AppendResult(legacy.Text(), in.id, []byte(`{"action":"cancel"}`)))
+		default:
+			c.refuse(in.id, why)
+		}
+	}
+	c.inputs = nil
+}

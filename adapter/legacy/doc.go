@@ -1,0 +1,16 @@
+// Package legacy holds sessions with legacy MCP servers: the handshake, the
+// session id, the standing GET stream, and the response stream of every
+// request in flight.
+//
+// A Server is one upstream. Its sessions are pooled by Key, because a legacy
+// server reads the client's capabilities once, at initialize, and keeps what
+// it knows of a client per session. An Exchange is one request in flight on a
+// session; whoever started it drives it, by Step or by Run, and its Sink
+// learns what the server sends for it. What arrives on the session's GET
+// stream is given to the exchange that it belongs to, to the session's
+// listeners, or refused: never guessed.
+//
+// All types are safe for concurrent use, but one goroutine at a time drives an
+// Exchange. The package knows nothing of clients: it is told who asks by a Key
+// and by the Credentials of each request.
+package legacy

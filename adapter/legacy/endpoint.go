@@ -1,0 +1,290 @@
+package legacy
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// endpoint is one HTTP address: how requests to it begin, and its idle
+// connections.
+type endpoint struct {
+	settings *Settings
+	address  string // host:port
+	host     string // Host header
+	path     string // request target
+	tls      *tls.Config
+
+	mu     sync.Mutex
+	idle   []*conn // the last used is the last
+	closed bool
+}
+
+func newEndpoint(s *Settings) (*endpoint, error) {
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		return nil, fmt.Errorf("upstream %s: %w", s.Name, err)
+	}
+	e := &endpoint{settings: s, host: u.Host, path: u.RequestURI()}
+	port := u.Port()
+	switch u.Scheme {
+	case "http":
+		if port == "" {
+			port = "80"
+		}
+	case "https":
+		if port == "" {
+			port = "443"
+		}
+		e.tls = s.TLS.Clone() // nil stays nil
+		if e.tls == nil {
+			e.tls = &tls.Config{MinVersion: tls.VersionTLS12}
+		}
+		e.tls.ServerName = u.Hostname()
+		e.tls.NextProtos = []string{"http/1.1"}
+	default:
+		return nil, fmt.Errorf("upstream %s: the URL's scheme is %q, not http or https", s.Name, u.Scheme)
+	}
+	e.address = net.JoinHostPort(u.Hostname(), port)
+	return e, nil
+}
+
+// idleConn returns a connection that can be used at once, or nil.
+//
+// Hot: once per request.
+func (e *endpoint) idleConn() *conn {
+	e.mu.Lock()
+	for i := len(e.idle) - 1; i >= 0; i-- {
+		c := e.idle[i]
+		ready, dead := c.ready()
+		if !ready && !dead && time.Since(c.idleAt) < time.Second {
+			continue // the end of its last body is still on its way
+		}
+		e.idle = append(e.idle[:i], e.idle[i+1:]...)
+		if ready {
+			e.mu.Unlock()
+			c.reused = true
+			return c
+		}
+		c.close()
+		c.free()
+	}
+	e.mu.Unlock()
+	return nil
+}
+
+// dial opens a connection. An error wraps ErrUnreachable: nothing was sent.
+func (e *endpoint) dial(ctx context.Context) (*conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, e.settings.ConnectTimeout)
+	defer cancel()
+	d := net.Dialer{KeepAlive: 30 * time.Second}
+	nc, err := d.DialContext(ctx, "tcp", e.address)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
+	}
+	if e.tls != nil {
+		t := tls.Client(nc, e.tls)
+		if err := t.HandshakeContext(ctx); err != nil {
+			_ = nc.Close()
+			return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
+		}
+		nc = t
+	}
+	return newConn(nc), nil
+}
+
+// conn returns an idle connection or a new one.
+func (e *endpoint) conn(ctx context.Context) (*conn, error) {
+	if c := e.idleConn(); c != nil {
+		return c, nil
+	}
+	return e.dial(ctx)
+}
+
+// release takes a connection back whose response was read, or nearly: the
+// rest of its body may still be on its way.
+//
+// Hot: once per request.
+func (e *endpoint) release(c *conn) {
+	if !c.resp.keep || !c.resp.done && c.raw == nil {
+		c.close()
+		c.free()
+		return
+	}
+	if c.resp.done && c.r != c.w { // bytes that nobody asked for
+		c.close()
+		c.free()
+		return
+	}
+	c.setDeadline(time.Time{})
+	c.idleAt = time.Now()
+	e.mu.Lock()
+	var oldest *conn
+	if e.closed {
+		oldest = c
+	} else {
+		if len(e.idle) >= e.settings.MaxIdleConns {
+			oldest = e.idle[0]
+			e.idle = append(e.idle[:0], e.idle[1:]...)
+		}
+		e.idle = append(e.idle, c)
+	}
+	e.mu.Unlock()
+	if oldest != nil {
+		oldest.close()
+		oldest.free()
+	}
+}
+
+// expire closes the connections that were idle for too long.
+func (e *endpoint) expire(now time.Time) {
+	e.mu.Lock()
+	n := 0
+	for n < len(e.idle) && now.Sub(e.idle[n].idleAt) > e.settings.IdleConnTTL {
+		e.idle[n].close()
+		e.idle[n].free()
+		n++
+	}
+	e.idle = append(e.idle[:0], e.idle[n:]...)
+	e.mu.Unlock()
+}
+
+func (e *endpoint) close() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.closed = true
+	for _, c := range e.idle {
+		c.close()
+		c.free()
+	}
+	e.idle = nil
+}
+
+// ready reports whether an idle connection can carry a request, and whether
+// it never will. It does not block.
+func (c *conn) ready() (ready, dead bool) {
+	if !c.resp.done {
+		if !c.drain() {
+			return false, true
+		}
+		if !c.resp.done {
+			return false, false
+		}
+	}
+	if c.r != c.w || !c.resp.keep || c.stale() {
+		return false, true
+	}
+	return true, false
+}
+
+// drain reads what has arrived of a body whose end nobody waited for. False
+// means that the connection is of no more use.
+func (c *conn) drain() bool {
+	for !c.resp.done {
+		if c.r < c.w {
+			if ok := c.skip(); !ok {
+				return false
+			}
+			continue
+		}
+		c.dropEmpty()
+		if err := c.raw.Control(c.readNow); err != nil {
+			return false
+		}
+		if c.again {
+			return true
+		}
+		if c.got <= 0 {
+			c.dropEmpty()
+			return false
+		}
+		c.w += c.got
+	}
+	c.dropEmpty()
+	return true
+}
+
+// skip drops the buffered bytes of a body that only a terminator can follow.
+func (c *conn) skip() bool {
+	r := &c.resp
+	if !r.chunked || r.chunk > 0 {
+		return false // more data than a finished stream should have
+	}
+	b := c.unread()
+	// What remains is "\r\n0\r\n\r\n", or its rest.
+	const last = "\r\n0\r\n\r\n"
+	rest := last
+	if !r.inChunk {
+		rest = last[2:]
+	}
+	switch {
+	case string(b) == rest:
+		c.r = c.w
+		r.done = true
+		return true
+	case len(b) < len(rest) && rest[:len(b)] == string(b):
+		return c.more()
+	}
+	return false
+}
+
+// more waits for nothing: it reads what is there behind a partial terminator.
+func (c *conn) more() bool {
+	if err := c.raw.Control(c.readNow); err != nil {
+		return false
+	}
+	if c.again || c.got <= 0 {
+		return false
+	}
+	c.w += c.got
+	return true
+}
+
+// appendHead appends the request line and the fields that every request has.
+func (e *endpoint) appendHead(dst []byte, method string) []byte {
+	dst = append(dst, method...)
+	dst = append(dst, ' ')
+	dst = append(dst, e.path...)
+	dst = append(dst, " HTTP/1.1\r\nHost: "...)
+	dst = append(dst, e.host...)
+	dst = append(dst, "\r\n"...)
+	for _, f := range e.settings.Headers {
+		dst = appendField(dst, f.Name, f.Value)
+	}
+	return dst
+}
+
+// appendField appends a header field. A line break in a value ends the value:
+// nothing that a client sends may begin a field of its own.
+func appendField(dst []byte, name, value string) []byte {
+	dst = append(dst, name...)
+	dst = append(dst, ": "...)
+	for i := range len(value) {
+		if value[i] == '\r' || value[i] == '\n' || value[i] == 0 {
+			break
+		}
+		dst = append(dst, value[i])
+	}
+	return append(dst, "\r\n"...)
+}
+
+func appendLength(dst []byte, n int) []byte {
+	dst = append(dst, "Content-Length: "...)
+	dst = strconv.AppendInt(dst, int64(n), 10)
+	return append(dst, "\r\n\r\n"...)
+}
+
+// send writes a whole request. An error means that the server may have it all,
+// unless nothing was written.
+func (c *conn) send(request []byte, timeout time.Duration) (written bool, err error) {
+	if err := c.nc.SetWriteDeadline(time.Now().Add(timeout)); err != nil {
+		return false, err
+	}
+	n, err := c.nc.Write(request)
+	return n > 0, err
+}

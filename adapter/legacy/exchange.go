@@ -1,0 +1,371 @@
+package legacy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-mcp/holdfast/adapter/jsonrpc"
+	"github.com/holdfast-mcp/holdfast/adapter/mcp"
+)
+
+// Sink learns what a server sends for one exchange.
+type Sink interface {
+	// Receive takes a message: the response, which is the last one, a
+	// notification, or an input request. borrowed says that the message's bytes
+	// stay valid until the exchange's next Step or its Finish; else only until
+	// Receive returns. It must not block, and not call the exchange's driver
+	// methods.
+	Receive(m *jsonrpc.Message, borrowed bool)
+	// Fail says that no response will come, and why.
+	Fail(err error)
+}
+
+// Exchange is one request in flight. Session.Prepare makes it, Send sends it;
+// then Step, in the caller's own time, or Run, in a goroutine of its own, reads
+// until the response; Finish comes last and exactly once.
+type Exchange struct {
+	stream
+	sink     Sink
+	id       uint64
+	eligible bool
+	level    mcp.Level
+	creds    Credentials
+
+	message []byte // the JSON text to send, until the server has accepted it
+	phase   phase
+	body    []byte // a JSON body that did not fit the connection's buffer
+	ended   bool   // the sink has had its last word; guarded by session.mu
+}
+
+type phase uint8
+
+const (
+	phaseUnsent phase = iota
+	phaseHead
+	phaseJSON
+	phaseSSE
+)
+
+// Session returns the session that the exchange runs on.
+func (x *Exchange) Session() *Session { return x.session }
+
+// AppendID appends the request id, a JSON string.
+func (x *Exchange) AppendID(dst []byte) []byte { return x.session.server.AppendID(dst, x.id) }
+
+// SetMessage hands over the JSON-RPC request to send. The exchange owns text,
+// which should come from Text, from here on.
+func (x *Exchange) SetMessage(text []byte) { x.message = text }
+
+// TakeMessage returns the request's text, if the server has not accepted it:
+// after ErrSessionGone or ErrUnreachable it may be sent again elsewhere. The
+// caller owns it.
+func (x *Exchange) TakeMessage() []byte {
+	m := x.message
+	x.message = nil
+	return m
+}
+
+// HasMessage reports whether TakeMessage would return the request's text.
+func (x *Exchange) HasMessage() bool { return x.message != nil }
+
+// Text returns an empty buffer to build a message in.
+func Text() []byte { return getText(0) }
+
+// FreeText gives a buffer of Text back.
+func FreeText(b []byte) { putText(b) }
+
+// LastEventID returns the last event id seen on the exchange's stream, or nil.
+func (x *Exchange) LastEventID() []byte { return x.lastID }
+
+// Send writes the request. Without dial it uses an idle connection only, and
+// returns ErrDeadline when there is none. On an error nothing else happens:
+// the caller may Send again after ErrUnreachable or ErrDeadline, since the
+// server has seen nothing.
+//
+// Hot: once per call.
+func (x *Exchange) Send(ctx context.Context, dial bool) error {
+	e := x.session.server.endpoint
+	for {
+		c := e.idleConn()
+		if c == nil {
+			if !dial {
+				return ErrDeadline
+			}
+			var err error
+			if c, err = e.dial(ctx); err != nil {
+				return err
+			}
+		}
+		request := getText(len(x.message) + 1024)
+		request = append(request, x.session.postHead...)
+		for _, f := range x.creds {
+			request = appendField(request, f.Name, f.Value)
+		}
+		request = appendLength(request, len(x.message))
+		request = append(request, x.message...)
+		written, err := c.send(request, x.session.server.settings.WriteTimeout)
+		putText(request)
+		if err != nil {
+			c.close()
+			c.free()
+			if !written && c.reused {
+				continue // the server had closed it: not one byte went out
+			}
+			if !written {
+				return fmt.Errorf("%w: %w", ErrUnreachable, err)
+			}
+			return fmt.Errorf("%w: %w", ErrBroken, err)
+		}
+		x.phase = phaseHead
+		return x.setConn(c)
+	}
+}
+
+// Step reads on until something was given to the sink, and returns nil; or
+// until the deadline passes or Wake is called, and returns ErrDeadline. It
+// returns ErrNeedsRun when the stream has to be resumed, which only Run does.
+//
+// Hot: once or twice per call.
+func (x *Exchange) Step(until time.Time) error {
+	if x.conn == nil {
+		return ErrNeedsRun
+	}
+	x.conn.setDeadline(until)
+	err := x.read(true)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, ErrDeadline):
+		// What was set is no longer known: Wake may have changed it.
+		x.conn.deadline = time.Time{}.Add(1)
+		return ErrDeadline
+	case x.aborted():
+		return ErrDeadline
+	case x.resumable(err):
+		x.dropConn()
+		return ErrNeedsRun
+	}
+	x.fail(err)
+	return nil
+}
+
+// Wake makes a Step in flight return soon.
+func (x *Exchange) Wake() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.conn != nil {
+		_ = x.conn.nc.SetReadDeadline(time.Unix(1, 0))
+	}
+}
+
+// Run reads until the exchange ends, resuming its stream where that is
+// possible. It returns once the sink has had its last word, after Abort, or
+// when ctx ends in a pause.
+func (x *Exchange) Run(ctx context.Context) {
+	if x.conn != nil {
+		x.conn.deadline = time.Time{}.Add(1)
+		x.conn.setDeadline(time.Time{})
+	}
+	for !x.Ended() {
+		err := x.advance(ctx)
+		switch {
+		case err == nil:
+		case ctx.Err() != nil || x.aborted():
+			return
+		case x.resumable(err):
+			x.dropConn()
+		default:
+			x.fail(err)
+		}
+	}
+}
+
+// Abort makes Run, or a Step in flight, return soon. The sink hears nothing of
+// it.
+func (x *Exchange) Abort() { x.interrupt() }
+
+func (x *Exchange) aborted() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.interrupted
+}
+
+func (x *Exchange) advance(ctx context.Context) error {
+	if x.conn != nil {
+		return x.read(false)
+	}
+	if err := x.reopen(ctx, x.creds); err != nil {
+		return err
+	}
+	x.phase = phaseSSE
+	return nil
+}
+
+// Ended reports whether the sink has had its last word.
+func (x *Exchange) Ended() bool {
+	x.session.mu.Lock()
+	defer x.session.mu.Unlock()
+	return x.ended
+}
+
+// resumable: only a stream whose events have ids can go on, and only so often.
+func (x *Exchange) resumable(err error) bool {
+	return x.phase == phaseSSE && x.lastID != nil && x.resumes < x.session.server.settings.MaxResumes && transient(err)
+}
+
+// read returns nil once a message was delivered.
+func (x *Exchange) read(borrowed bool) error {
+	if x.phase == phaseHead {
+		if err := x.head(); err != nil {
+			return err
+		}
+	}
+	if x.phase == phaseJSON {
+		return x.readJSON(borrowed)
+	}
+	data, err := x.event()
+	if err != nil {
+		return err
+	}
+	return x.deliver(data, borrowed)
+}
+
+// head reads the response's head and decides what its body is.
+func (x *Exchange) head() error {
+	if err := x.conn.readHead(); err != nil {
+		return err
+	}
+	r := &x.conn.resp
+	switch {
+	case r.status == 200 && r.kind == contentJSON:
+		x.phase = phaseJSON
+	case r.status == 200 && r.kind == contentSSE:
+		x.phase = phaseSSE
+		x.begin()
+	case r.status == 404 && x.session.id != "":
+		x.session.markGone()
+		return ErrSessionGone
+	default:
+		return x.refused()
+	}
+	if x.message != nil {
+		putText(x.message)
+		x.message = nil
+	}
+	return nil
+}
+
+// refused: some servers put a JSON-RPC error for the request into a 4xx.
+func (x *Exchange) refused() error {
+	status := x.conn.statusError()
+	if !status.Unauthorized() && x.conn.resp.kind == contentJSON {
+		ended := false
+		err := jsonrpc.ParseServer(status.Body, x.session.server.settings.MaxDepth, func(m jsonrpc.Message) error {
+			if m.Error != nil && x.session.server.isID(m.ID, x.id) {
+				x.respond(&m, false)
+				ended = true
+			}
+			return nil
+		})
+		if err == nil && ended {
+			x.conn.resp.keep = false
+			return nil
+		}
+	}
+	return status
+}
+
+func (x *Exchange) readJSON(borrowed bool) error {
+	body, owned, err := x.conn.readAll(x.session.server.settings.MaxMessage)
+	if err != nil {
+		return err
+	}
+	if owned {
+		x.body = body
+	}
+	if err := x.deliver(body, borrowed); err != nil {
+		return err
+	}
+	if !x.Ended() {
+		return fmt.Errorf("%w: the JSON body has no response to the request", ErrMalformed)
+	}
+	return nil
+}
+
+// deliver routes the one message, or the array of them, in a text.
+func (x *Exchange) deliver(text []byte, borrowed bool) error {
+	err := jsonrpc.ParseServer(text, x.session.server.settings.MaxDepth, func(m jsonrpc.Message) error {
+		x.session.route(x, &m, borrowed)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	return nil
+}
+
+// respond ends the exchange with its response.
+func (x *Exchange) respond(m *jsonrpc.Message, borrowed bool) {
+	if x.session.end(x) {
+		x.sink.Receive(m, borrowed)
+	}
+}
+
+func (x *Exchange) fail(err error) {
+	if x.session.end(x) {
+		x.dropConn()
+		x.sink.Fail(asBroken(err))
+	}
+}
+
+// asBroken names the errors of a connection.
+func asBroken(err error) error {
+	var status *StatusError
+	switch {
+	case errors.As(err, &status), errors.Is(err, ErrMalformed), errors.Is(err, ErrSessionGone),
+		errors.Is(err, ErrUnreachable), errors.Is(err, ErrBroken), errors.Is(err, ErrClosed):
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrBroken, err)
+}
+
+// Finish ends the driver's use of the exchange: what Receive lent is no longer
+// valid, the connection goes back to its pool, and the session may take the
+// next eligible call. An exchange without a response just ends: it is the
+// caller's to Cancel it first.
+func (x *Exchange) Finish() {
+	complete := !x.session.end(x) // it had ended before
+	if x.message != nil {
+		putText(x.message)
+		x.message = nil
+	}
+	if x.body != nil {
+		putText(x.body)
+		x.body = nil
+	}
+	x.sse.free()
+	x.rest = nil
+	if c := x.takeConn(); c != nil {
+		if complete && !x.aborted() && x.phase >= phaseJSON {
+			x.session.server.endpoint.release(c)
+		} else {
+			c.close()
+			c.free()
+		}
+	}
+	x.session.release(x)
+}
+
+// Cancel tells the server that nobody waits for the exchange any more. Spec
+// 2025-11-25, basic/utilities/cancellation. It does not wait.
+func (x *Exchange) Cancel(reason string) {
+	text := getText(128)
+	text = append(text, `{"jsonrpc":"2.0","method":"`+mcp.NotifyCancelled+`","params":{"requestId":`...)
+	text = x.AppendID(text)
+	text = append(text, `,"reason":`...)
+	text = jsonrpc.AppendQuote(text, reason)
+	text = append(text, `}}`...)
+	x.session.enqueue(x.creds, text)
+}

@@ -1,0 +1,12 @@
+//go:build !linux
+
+package legacy
+
+import "golang.org/x/sys/unix"
+
+// hungUp: an idle connection that is readable was closed, or is out of step.
+func hungUp(fd int) bool {
+	fds := [1]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	n, err := unix.Poll(fds[:], 0)
+	return err != nil || n > 0
+}

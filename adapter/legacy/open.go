@@ -1,0 +1,185 @@
+package legacy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/holdfast-mcp/holdfast/adapter/jsonrpc"
+	"github.com/holdfast-mcp/holdfast/adapter/mcp"
+)
+
+func asStatus(err error, target **StatusError) bool { return errors.As(err, target) }
+
+func isReset(err error) bool {
+	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+// open does the handshake: initialize, initialized, and the GET stream. Spec
+// 2025-11-25, basic/lifecycle.
+func (s *Server) open(ctx context.Context, e *entry, creds Credentials) (*Session, error) {
+	session := &Session{
+		server: s, entry: e, caps: e.key.Caps, creds: creds,
+		calls: make(map[uint64]*Exchange), levelMu: make(chan struct{}, 1), lastUse: time.Now(),
+		info: &Info{},
+	}
+	session.outbox = &outbox{session: session}
+	streams, stop := context.WithCancel(s.ctx)
+	session.stop = stop
+	session.setHeads()
+	s.sessions.Add(1)
+	if err := session.handshake(ctx, creds); err != nil {
+		stop()
+		session.outbox.close(ctx)
+		s.sessions.Add(-1)
+		return nil, fmt.Errorf("open a session with upstream %s: %w", s.settings.Name, err)
+	}
+	if !s.noStream.Load() {
+		standing := make(chan struct{})
+		session.wg.Add(1)
+		go session.listen(streams, creds, standing)
+		wait := time.NewTimer(s.settings.StreamWait)
+		defer wait.Stop()
+		select {
+		case <-standing:
+		case <-wait.C: // some servers send no head before the first event
+		case <-ctx.Done():
+		}
+	}
+	return session, nil
+}
+
+func (s *Session) handshake(ctx context.Context, creds Credentials) error {
+	answer := &answer{}
+	x := s.Prepare(s.server.NextID(), answer, creds, false, mcp.LevelNone)
+	s.entry.hold(s)
+	defer x.Finish()
+	params := []byte(`{"protocolVersion":"` + mcp.Latest + `","capabilities":`)
+	params = append(params, s.caps.Raw...)
+	params = append(params, `,"clientInfo":`...)
+	if info := s.entry.key.ClientInfo; info != nil {
+		params = append(params, info...)
+	} else {
+		params = append(params, `{"name":`...)
+		params = jsonrpc.AppendQuote(params, s.server.settings.ClientName)
+		params = append(params, `,"version":`...)
+		params = jsonrpc.AppendQuote(params, s.server.settings.ClientVersion)
+		params = append(params, '}')
+	}
+	params = append(params, '}')
+	x.SetMessage(jsonrpc.AppendRequest(Text(), x.AppendID(nil), mcp.MethodInitialize, params))
+	if err := x.Send(ctx, true); err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, x.Abort)
+	defer stop()
+	x.Run(ctx)
+	switch {
+	case answer.err != nil:
+		return answer.err
+	case answer.result == nil:
+		return fmt.Errorf("%w: %w", ErrBroken, ctx.Err())
+	}
+	if err := s.info.read(answer.result); err != nil {
+		return err
+	}
+	if x.conn != nil {
+		s.id = x.conn.resp.session
+	}
+	s.setHeads()
+	initialized := jsonrpc.AppendRequest(getText(64), nil, mcp.NotifyInitialized, nil)
+	defer putText(initialized)
+	return s.Post(ctx, creds, initialized)
+}
+
+// setHeads builds what every request of the session begins with.
+func (s *Session) setHeads() {
+	s.head = nil
+	if s.id != "" {
+		s.head = appendField(s.head, "Mcp-Session-Id", s.id)
+	}
+	if s.info.Version != "" {
+		s.head = appendField(s.head, "MCP-Protocol-Version", s.info.Version)
+	}
+	s.postHead = s.server.endpoint.appendHead(nil, "POST")
+	s.postHead = append(s.postHead, "Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"...)
+	s.postHead = append(s.postHead, s.head...)
+}
+
+// read reads an initialize result.
+func (i *Info) read(result []byte) error {
+	version, _ := jsonrpc.Unquote(jsonrpc.Get(result, "protocolVersion"))
+	if !mcp.LegacyVersion(version) {
+		return fmt.Errorf("%w: initialize was answered with protocol version %.40q", ErrMalformed, version)
+	}
+	i.Version = version
+	if info := jsonrpc.Get(result, "serverInfo"); jsonrpc.IsObject(info) {
+		i.ServerInfo = info
+	}
+	if text := jsonrpc.Get(result, "instructions"); jsonrpc.IsString(text) {
+		i.Instructions = text
+	}
+	i.Capabilities = jsonrpc.Get(result, "capabilities")
+	if !jsonrpc.IsObject(i.Capabilities) {
+		i.Capabilities = []byte("{}")
+	}
+	changes := func(of string) bool {
+		return string(jsonrpc.Get(jsonrpc.Get(i.Capabilities, of), "listChanged")) == "true"
+	}
+	i.Logging = jsonrpc.IsObject(jsonrpc.Get(i.Capabilities, "logging"))
+	i.Tools = jsonrpc.IsObject(jsonrpc.Get(i.Capabilities, "tools"))
+	i.ToolsList, i.PromptsList, i.ResList = changes("tools"), changes("prompts"), changes("resources")
+	i.Subscribe = string(jsonrpc.Get(jsonrpc.Get(i.Capabilities, "resources"), "subscribe")) == "true"
+	return nil
+}
+
+// listen keeps the session's GET stream open and routes what comes on it,
+// until ctx ends or the server has no such stream. standing is closed once the
+// server has answered for the first time. Spec 2025-11-25, basic/transports,
+// "Listening for Messages from the Server".
+func (s *Session) listen(ctx context.Context, creds Credentials, standing chan struct{}) {
+	defer s.wg.Done()
+	st := &stream{session: s}
+	stop := context.AfterFunc(ctx, st.interrupt)
+	defer stop()
+	defer st.dropConn()
+	defer st.sse.free()
+	answered := false
+	for ctx.Err() == nil {
+		err := st.reopen(ctx, creds)
+		if !answered {
+			answered = true
+			close(standing)
+		}
+		for err == nil {
+			var data []byte
+			if data, err = st.event(); err == nil {
+				err = jsonrpc.ParseServer(data, s.server.settings.MaxDepth, func(m jsonrpc.Message) error {
+					s.route(nil, &m, false)
+					return nil
+				})
+				if err != nil {
+					s.server.log.Warn().Err(err).Str("upstream", s.server.settings.Name).Msg("message on the GET stream skipped")
+					err = nil
+				}
+			}
+		}
+		st.dropConn()
+		var status *StatusError
+		switch {
+		case ctx.Err() != nil, errors.Is(err, ErrSessionGone):
+			return
+		case errors.As(err, &status) && !transient(err):
+			if status.Status == 405 {
+				s.server.noStream.Store(true)
+			}
+			return
+		}
+		creds = s.housekeeping()
+		if st.resumes == 0 {
+			st.resumes = 1 // a stream that ended after events is opened again after a pause
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package legacy
+
+import (
+	"context"
+	"sync"
+)
+
+// outboxSize bounds the messages of one session that wait to be posted.
+const outboxSize = 256
+
+// outbox posts a session's messages in order, in the background: replies to
+// pings, refusals, cancellations. Its goroutine runs only while there is
+// something to post.
+type outbox struct {
+	session *Session
+
+	mu      sync.Mutex
+	queue   []letter
+	running bool
+	closed  bool
+	wg      sync.WaitGroup
+}
+
+type letter struct {
+	creds Credentials
+	text  []byte
+}
+
+func (o *outbox) put(creds Credentials, text []byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed || len(o.queue) >= outboxSize {
+		putText(text)
+		if !o.closed {
+			o.session.server.log.Warn().Str("upstream", o.session.server.settings.Name).
+				Msg("message for the upstream dropped: too many wait to be posted")
+		}
+		return
+	}
+	o.queue = append(o.queue, letter{creds, text})
+	if !o.running {
+		o.running = true
+		o.wg.Add(1)
+		go o.run()
+	}
+}
+
+func (o *outbox) run() {
+	defer o.wg.Done()
+	for {
+		o.mu.Lock()
+		if len(o.queue) == 0 {
+			o.running = false
+			o.queue = nil
+			o.mu.Unlock()
+			return
+		}
+		l := o.queue[0]
+		o.queue = o.queue[1:]
+		o.mu.Unlock()
+		if err := o.session.Post(o.session.server.ctx, l.creds, l.text); err != nil {
+			o.session.server.log.Debug().Err(err).Str("upstream", o.session.server.settings.Name).
+				Msg("message for the upstream not delivered")
+		}
+		putText(l.text)
+	}
+}
+
+// close posts what waits, until ctx ends, and takes nothing more.
+func (o *outbox) close(ctx context.Context) {
+	o.mu.Lock()
+	o.closed = true
+	o.mu.Unlock()
+	stop := context.AfterFunc(ctx, func() {
+		o.mu.Lock()
+		o.queue = nil
+		o.mu.Unlock()
+	})
+	o.wg.Wait()
+	stop()
+}

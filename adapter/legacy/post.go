@@ -1,0 +1,93 @@
+package legacy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Posting is a notification or an answer on its way to the server.
+type Posting struct {
+	session *Session
+	conn    *conn
+}
+
+// StartPost sends a notification or an answer; Posting.Wait tells whether the
+// server took it. ErrUnreachable: the server has seen nothing.
+func (s *Session) StartPost(ctx context.Context, creds Credentials, text []byte) (*Posting, error) {
+	for {
+		c, err := s.server.endpoint.conn(ctx)
+		if err != nil {
+			return nil, err
+		}
+		request := append(getText(len(text)+1024), s.postHead...)
+		for _, f := range creds {
+			request = appendField(request, f.Name, f.Value)
+		}
+		request = appendLength(request, len(text))
+		request = append(request, text...)
+		written, err := c.send(request, s.server.settings.WriteTimeout)
+		putText(request)
+		if err == nil {
+			return &Posting{session: s, conn: c}, nil
+		}
+		c.close()
+		c.free()
+		switch {
+		case written:
+			return nil, fmt.Errorf("%w: %w", ErrBroken, err)
+		case !c.reused:
+			return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
+		}
+	}
+}
+
+// Wait returns nil once the server has taken the message: spec 2025-11-25,
+// basic/transports, "Sending Messages to the Server", 4. After ErrDeadline it
+// can be called again; after anything else the Posting is over.
+func (p *Posting) Wait(until time.Time) error {
+	c, s := p.conn, p.session
+	c.setDeadline(until)
+	if err := c.readHead(); err != nil {
+		if errors.Is(err, ErrDeadline) {
+			return ErrDeadline
+		}
+		c.close()
+		c.free()
+		return asBroken(err)
+	}
+	switch status := c.resp.status; {
+	case status >= 200 && status < 300:
+		s.server.endpoint.settle(c)
+		return nil
+	case status == 404 && s.id != "":
+		s.server.endpoint.settle(c)
+		s.markGone()
+		return ErrSessionGone
+	}
+	err := c.statusError()
+	c.close()
+	c.free()
+	return err
+}
+
+// Abort gives the posting up.
+func (p *Posting) Abort() { p.conn.close() }
+
+// Post sends a notification or an answer and waits until the server has taken
+// it, at most for Settings.PostTimeout.
+func (s *Session) Post(ctx context.Context, creds Credentials, text []byte) error {
+	p, err := s.StartPost(ctx, creds, text)
+	if err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, p.Abort)
+	defer stop()
+	if err := p.Wait(time.Now().Add(s.server.settings.PostTimeout)); !errors.Is(err, ErrDeadline) {
+		return err
+	}
+	p.conn.close()
+	p.conn.free()
+	return fmt.Errorf("%w: no answer to a POST within %v", ErrBroken, s.server.settings.PostTimeout)
+}

@@ -1,0 +1,265 @@
+package legacy
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/holdfast-mcp/holdfast/adapter/jsonrpc"
+	"github.com/holdfast-mcp/holdfast/adapter/mcp"
+)
+
+// Info is what a server said of itself at initialize. It does not change.
+type Info struct {
+	Version      string // negotiated revision
+	ServerInfo   []byte // raw
+	Capabilities []byte // raw
+	Instructions []byte // raw JSON string, or nil
+
+	Logging     bool
+	Tools       bool
+	Subscribe   bool // resources.subscribe
+	ToolsList   bool // tools.listChanged
+	PromptsList bool
+	ResList     bool // resources.listChanged
+}
+
+// Session is one initialized session with a legacy server. Calls share it;
+// Server.Acquire lends it and Exchange.Finish gives it back.
+type Session struct {
+	server *Server
+	entry  *entry
+	caps   Capabilities
+	id     string // Mcp-Session-Id, or "" where the server gives none
+	info   *Info
+	head   []byte // header fields of every request
+	// postHead is a POST's request line and all fields but credentials and length.
+	postHead []byte
+
+	outbox *outbox
+	stop   context.CancelFunc // ends the GET stream
+	wg     sync.WaitGroup     // the GET stream
+
+	// Guarded by entry.mu.
+	users    int // exchanges and listeners
+	eligible int // of them, exchanges that may be asked something
+	lastUse  time.Time
+
+	mu        sync.Mutex
+	calls     map[uint64]*Exchange
+	listeners map[Listener]struct{}
+	topics    map[string]*topic
+	orphans   []Orphan
+	creds     Credentials // of the last use, for housekeeping
+	gone      bool        // the server no longer knows the session
+	closed    bool
+
+	levels  [mcp.LevelEmergency + 1]int // live calls by the level they want
+	levelMu chan struct{}               // a mutex that a context can give up: one setLevel at a time
+	level   mcp.Level                   // what the server was told; guarded by mu
+}
+
+// Info returns what the server said of itself.
+func (s *Session) Info() *Info { return s.info }
+
+// Prepare registers a request that is about to be sent on a session that
+// Acquire lent with the same eligible. id comes from Server.NextID. Finish
+// undoes it.
+func (s *Session) Prepare(id uint64, sink Sink, creds Credentials, eligible bool, level mcp.Level) *Exchange {
+	x := &Exchange{sink: sink, id: id, eligible: eligible, level: level, creds: creds}
+	x.session = s
+	s.mu.Lock()
+	s.calls[x.id] = x
+	s.levels[level]++
+	s.creds = creds
+	s.mu.Unlock()
+	return x
+}
+
+// end takes an exchange off the session's books. It reports whether this call
+// did so.
+func (s *Session) end(x *Exchange) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if x.ended {
+		return false
+	}
+	x.ended = true
+	delete(s.calls, x.id)
+	s.levels[x.level]--
+	return true
+}
+
+// Return gives a session back that Acquire lent and Prepare did not take.
+func (s *Session) Return(eligible bool) { s.entry.release(s, eligible) }
+
+// release gives the exchange's place on the session back.
+func (s *Session) release(x *Exchange) { s.entry.release(s, x.eligible) }
+
+func (s *Session) isGone() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.gone || s.closed
+}
+
+// markGone: the server answered 404. Calls in flight may still end on their
+// own streams; new ones get a new session.
+func (s *Session) markGone() {
+	s.mu.Lock()
+	was := s.gone
+	s.gone = true
+	s.mu.Unlock()
+	if !was {
+		s.entry.drop(s)
+		s.stop()
+		s.endListeners(ErrSessionGone)
+	}
+}
+
+// get asks for a stream; the caller reads the response's head.
+func (s *Session) get(ctx context.Context, creds Credentials, lastID []byte) (*conn, error) {
+	c, err := s.server.endpoint.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	request := s.server.endpoint.appendHead(getText(1024), "GET")
+	request = append(request, "Accept: text/event-stream\r\nCache-Control: no-cache\r\n"...)
+	request = append(request, s.head...)
+	for _, f := range creds {
+		request = appendField(request, f.Name, f.Value)
+	}
+	if lastID != nil {
+		request = appendField(request, "Last-Event-ID", string(lastID))
+	}
+	request = append(request, "\r\n"...)
+	_, err = c.send(request, s.server.settings.WriteTimeout)
+	putText(request)
+	if err != nil {
+		c.close()
+		return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
+	}
+	return c, nil
+}
+
+// settle gives a connection back whose response nobody reads on.
+func (e *endpoint) settle(c *conn) {
+	for !c.resp.done && c.r < c.w {
+		if _, err := c.next(); err != nil {
+			break
+		}
+	}
+	if !c.resp.done {
+		c.setDeadline(time.Now().Add(time.Second))
+		for range 16 {
+			if _, err := c.next(); err != nil {
+				break
+			}
+		}
+	}
+	if !c.resp.done {
+		c.resp.keep = false
+	}
+	e.release(c)
+}
+
+// Request sends a request of our own and waits for its response. A JSON-RPC
+// error comes back as *jsonrpc.Error.
+func (s *Session) Request(ctx context.Context, creds Credentials, method string, params []byte) ([]byte, error) {
+	answer := &answer{}
+	x := s.Prepare(s.server.NextID(), answer, creds, false, mcp.LevelNone)
+	s.entry.hold(s)
+	defer x.Finish()
+	x.SetMessage(jsonrpc.AppendRequest(Text(), x.AppendID(nil), method, params))
+	if err := x.Send(ctx, true); err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, x.Abort)
+	defer stop()
+	x.Run(ctx)
+	if err := ctx.Err(); err != nil && !x.Ended() {
+		x.Cancel("timed out")
+		return nil, err
+	}
+	return answer.result, answer.err
+}
+
+// answer is the sink of a request of our own.
+type answer struct {
+	result []byte
+	err    error
+}
+
+func (a *answer) Receive(m *jsonrpc.Message, _ bool) {
+	switch {
+	case m.Result != nil:
+		a.result = append([]byte(nil), m.Result...)
+	case m.Error != nil:
+		if e, ok := jsonrpc.ParseError(append([]byte(nil), m.Error...)); ok {
+			a.err = e
+		} else {
+			a.err = ErrMalformed
+		}
+	}
+}
+
+func (a *answer) Fail(err error) { a.err = err }
+
+// enqueue posts a text in the background; the outbox owns text.
+func (s *Session) enqueue(creds Credentials, text []byte) { s.outbox.put(creds, text) }
+
+// PostLater posts a text in the background, in order with others of its kind.
+// It takes ownership of text.
+func (s *Session) PostLater(creds Credentials, text []byte) { s.enqueue(creds, text) }
+
+// close ends the session: streams, waiting messages, and the session at the
+// server. Spec 2025-11-25, basic/transports, "Session Management", 5.
+func (s *Session) close(ctx context.Context) {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return
+	}
+	s.closed = true
+	gone, creds := s.gone, s.creds
+	orphans := s.orphans
+	s.orphans = nil
+	s.mu.Unlock()
+	s.endListeners(ErrClosed)
+	for _, o := range orphans {
+		s.enqueue(creds, o.refusal("no call took the request before the session ended"))
+	}
+	s.outbox.close(ctx)
+	s.stop()
+	s.wg.Wait()
+	if s.id == "" || gone {
+		return
+	}
+	if err := s.delete(ctx, creds); err != nil {
+		s.server.log.Debug().Err(err).Str("upstream", s.server.settings.Name).Msg("session delete unanswered")
+	}
+}
+
+func (s *Session) delete(ctx context.Context, creds Credentials) error {
+	c, err := s.server.endpoint.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.free()
+	defer c.close()
+	stop := context.AfterFunc(ctx, c.close)
+	defer stop()
+	request := s.server.endpoint.appendHead(getText(1024), "DELETE")
+	request = append(request, s.head...)
+	for _, f := range creds {
+		request = appendField(request, f.Name, f.Value)
+	}
+	request = append(request, "Connection: close\r\n\r\n"...)
+	_, err = c.send(request, s.server.settings.WriteTimeout)
+	putText(request)
+	if err != nil {
+		return err
+	}
+	c.setDeadline(time.Now().Add(s.server.settings.PostTimeout))
+	return c.readHead()
+}

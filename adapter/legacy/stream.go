@@ -1,0 +1,209 @@
+package legacy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+// stream is one SSE stream of a session: the answer to a POST, or the standing
+// GET stream. It outlives its connection where the server gives its events
+// ids: spec 2025-11-25, basic/transports, "Resumability and Redelivery".
+type stream struct {
+	session *Session
+
+	mu          sync.Mutex // guards conn against interrupt
+	conn        *conn
+	interrupted bool
+	pausing     chan struct{} // closed by interrupt while reopen waits; else nil
+
+	sse     sseDecoder
+	rest    []byte        // read, but not yet decoded; aliases the connection's buffer
+	lastID  []byte        // last event id, or nil
+	retry   time.Duration // the server's retry field; zero: none was sent
+	resumes int           // attempts since the last event
+}
+
+// begin makes the decoder ready for a new body.
+func (s *stream) begin() {
+	s.sse.free()
+	s.sse = newDecoder(s.session.server.settings)
+	s.rest = nil
+}
+
+// event returns the data of the next event that has any, valid until the next
+// call. io.ErrUnexpectedEOF is the end of the body: only a response ends an
+// exchange, and a chunked body cut between chunks looks like a clean end.
+//
+// Hot: once per event.
+func (s *stream) event() ([]byte, error) {
+	for {
+		if len(s.rest) == 0 {
+			s.sse.release()
+			piece, err := s.conn.next()
+			if err == io.EOF {
+				err = io.ErrUnexpectedEOF
+			}
+			if err != nil {
+				return nil, err
+			}
+			s.rest = piece
+		}
+		ev, rest, ok, err := s.sse.Next(s.rest)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+		}
+		s.rest = rest
+		if !ok {
+			continue
+		}
+		s.resumes = 0
+		if ev.HasID {
+			if s.lastID = append(s.lastID[:0], ev.ID...); len(ev.ID) == 0 {
+				s.lastID = nil // the server took it back: nothing to go on from
+			}
+		}
+		if ev.Retry >= 0 {
+			s.retry = ev.Retry
+		}
+		if len(ev.Data) > 0 {
+			return ev.Data, nil
+		}
+	}
+}
+
+// setConn takes a connection, unless the stream was interrupted meanwhile.
+func (s *stream) setConn(c *conn) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.interrupted {
+		c.close()
+		c.free()
+		return errInterrupted
+	}
+	s.conn = c
+	return nil
+}
+
+// takeConn leaves the stream without a connection.
+func (s *stream) takeConn() *conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.conn
+	s.conn = nil
+	return c
+}
+
+func (s *stream) dropConn() {
+	s.rest = nil
+	if c := s.takeConn(); c != nil {
+		c.close()
+		c.free()
+	}
+}
+
+// interrupt ends a read in flight, and the ones to come.
+func (s *stream) interrupt() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.interrupted = true
+	if s.conn != nil {
+		s.conn.close()
+	}
+	if s.pausing != nil {
+		close(s.pausing)
+		s.pausing = nil
+	}
+}
+
+// sleep waits, unless ctx ends or the stream is interrupted.
+func (s *stream) sleep(ctx context.Context, wait time.Duration) error {
+	woken := make(chan struct{})
+	s.mu.Lock()
+	if s.interrupted {
+		s.mu.Unlock()
+		return errInterrupted
+	}
+	s.pausing = woken
+	s.mu.Unlock()
+	t := time.NewTimer(wait)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-woken:
+		return errInterrupted
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	s.mu.Lock()
+	s.pausing = nil
+	s.mu.Unlock()
+	return nil
+}
+
+// pause returns how long to wait before the next attempt to open the stream.
+// The server's retry field wins: spec 2025-11-25, basic/transports, "Sending
+// Messages to the Server", 6.
+func (s *stream) pause() time.Duration {
+	set := s.session.server.settings
+	wait := set.RetryMin << min(s.resumes, 16)
+	if s.resumes == 0 && s.lastID != nil {
+		wait = 0
+	}
+	return max(min(wait, set.RetryMax), min(s.retry, maxRetry))
+}
+
+// maxRetry bounds what a server's retry field can make a call wait.
+const maxRetry = time.Minute
+
+// reopen opens the stream by GET, after the pause that is due. With a last
+// event id the server goes on where it was.
+func (s *stream) reopen(ctx context.Context, creds Credentials) error {
+	wait := s.pause()
+	s.resumes++
+	if wait > 0 {
+		if err := s.sleep(ctx, wait); err != nil {
+			return err
+		}
+	}
+	c, err := s.session.get(ctx, creds, s.lastID)
+	if err != nil {
+		return err
+	}
+	if err := s.setConn(c); err != nil {
+		return err
+	}
+	if err := s.conn.readHead(); err != nil {
+		s.dropConn()
+		return err
+	}
+	r := &s.conn.resp
+	if r.status == 200 && r.kind == contentSSE {
+		s.begin()
+		return nil
+	}
+	if r.status == 404 && s.session.id != "" {
+		s.dropConn()
+		s.session.markGone()
+		return ErrSessionGone
+	}
+	err = s.conn.statusError()
+	s.dropConn()
+	return err
+}
+
+// transient reports whether an error of a stream or a connection may pass:
+// what the server said stands, what the network did does not.
+func transient(err error) bool {
+	var status *StatusError
+	if errors.As(err, &status) {
+		return status.Status == 409 || status.Status == 429 || status.Status >= 500
+	}
+	var netErr net.Error
+	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) || errors.Is(err, errNoHead) ||
+		errors.Is(err, ErrUnreachable) || errors.As(err, &netErr) || isReset(err)
+}

@@ -1,0 +1,128 @@
+package legacy
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/holdfast-mcp/holdfast/adapter/jsonrpc"
+	"github.com/holdfast-mcp/holdfast/adapter/mcp"
+)
+
+// tools remembers, for one key, which tools mirror arguments into headers. Few
+// do, and only those are kept.
+type tools struct {
+	mu      sync.Mutex
+	rules   map[string][]mcp.ParamRule
+	until   time.Time // zero: not known
+	pending chan struct{}
+}
+
+// maxPages bounds how many pages of tools/list are read.
+const maxPages = 64
+
+// Rules returns the header rules of a tool, if what tools/list said is known
+// and fresh.
+//
+// Hot: once per tools/call.
+func (s *Session) Rules(tool []byte) (rules []mcp.ParamRule, known bool) {
+	if !s.info.Tools {
+		return nil, true
+	}
+	t := &s.entry.tools
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.until.IsZero() || time.Now().After(t.until) {
+		return nil, false
+	}
+	return t.rules[string(tool)], true
+}
+
+// LoadRules asks the server for its tools, once however many calls wait. When
+// that fails, it is not asked again for a while: a legacy server reads no
+// Mcp-Param header, so that nothing depends on the rules but the client's view.
+func (s *Session) LoadRules(ctx context.Context, creds Credentials) {
+	t := &s.entry.tools
+	for {
+		t.mu.Lock()
+		if !t.until.IsZero() && time.Now().Before(t.until) {
+			t.mu.Unlock()
+			return
+		}
+		pending := t.pending
+		if pending == nil {
+			t.pending = make(chan struct{})
+			t.mu.Unlock()
+			break
+		}
+		t.mu.Unlock()
+		select {
+		case <-pending:
+		case <-ctx.Done():
+			return
+		}
+	}
+	rules, err := s.readRules(ctx, creds)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	close(t.pending)
+	t.pending = nil
+	ttl := s.server.settings.ToolsTTL
+	if err != nil {
+		if ctx.Err() != nil {
+			return
+		}
+		s.server.log.Warn().Err(err).Str("upstream", s.server.settings.Name).Msg("tools not listed: Mcp-Param headers go unchecked")
+		ttl = min(ttl, 10*time.Second)
+	}
+	t.rules, t.until = rules, time.Now().Add(ttl)
+}
+
+func (s *Session) readRules(ctx context.Context, creds Credentials) (map[string][]mcp.ParamRule, error) {
+	var rules map[string][]mcp.ParamRule
+	var params []byte
+	for range maxPages {
+		result, err := s.Request(ctx, creds, mcp.MethodToolsList, params)
+		if err != nil {
+			return nil, err
+		}
+		rules = s.addRules(rules, result)
+		cursor := jsonrpc.Get(result, "nextCursor")
+		if !jsonrpc.IsString(cursor) {
+			return rules, nil
+		}
+		params = append(append([]byte(`{"cursor":`), cursor...), '}')
+	}
+	return rules, fmt.Errorf("%w: more than %d pages of tools", ErrMalformed, maxPages)
+}
+
+func (s *Session) addRules(rules map[string][]mcp.ParamRule, result []byte) map[string][]mcp.ParamRule {
+	list := jsonrpc.Array(jsonrpc.Get(result, "tools"))
+	for list.Next() {
+		name, ok := jsonrpc.Unquote(jsonrpc.Get(list.Value(), "name"))
+		if !ok {
+			continue
+		}
+		found, err := mcp.ParamRules(jsonrpc.Get(list.Value(), "inputSchema"))
+		if err != nil {
+			s.server.log.Warn().Err(err).Str("upstream", s.server.settings.Name).Str("tool", name).
+				Msg("clients will leave this tool out")
+			continue
+		}
+		if len(found) > 0 {
+			if rules == nil {
+				rules = make(map[string][]mcp.ParamRule)
+			}
+			rules[name] = found
+		}
+	}
+	return rules
+}
+
+// forgetTools: the server said that its tools changed.
+func (e *entry) forgetTools() {
+	e.tools.mu.Lock()
+	e.tools.until = time.Time{}
+	e.tools.mu.Unlock()
+}

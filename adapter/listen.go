@@ -1,0 +1,425 @@
+package adapter
+
+import (
+	"bytes"
+	"context"
+	"sync"
+	"time"
+
+	"github.com/holdfast-mcp/holdfast/adapter/jsonrpc"
+	"github.com/holdfast-mcp/holdfast/adapter/legacy"
+	"github.com/holdfast-mcp/holdfast/adapter/mcp"
+)
+
+// filter is what a client wants to be told of: spec 2026-07-28,
+// basic/patterns/subscriptions, "Notification Filter".
+type filter struct {
+	tools, prompts, resources bool
+	uris                      []string
+}
+
+func parseFilter(params []byte, maxURIs int) (filter, error) {
+	raw := jsonrpc.Get(params, "notifications")
+	if !jsonrpc.IsObject(raw) {
+		return filter{}, refuse(ReasonInvalidParams, "params.notifications must be an object")
+	}
+	var f filter
+	object := jsonrpc.Object(raw)
+	for object.Next() {
+		value := object.Value()
+		var flag *bool
+		switch name := string(object.Name()); name {
+		case "toolsListChanged":
+			flag = &f.tools
+		case "promptsListChanged":
+			flag = &f.prompts
+		case "resourcesListChanged":
+			flag = &f.resources
+		case "resourceSubscriptions":
+			if !jsonrpc.IsArray(value) {
+				return filter{}, refuse(ReasonInvalidParams, "resourceSubscriptions must be a list of URIs")
+			}
+			list := jsonrpc.Array(value)
+			for list.Next() {
+				uri, ok := jsonrpc.Unquote(list.Value())
+				if !ok {
+					return filter{}, refuse(ReasonInvalidParams, "resourceSubscriptions must be a list of URIs")
+				}
+				if f.uris = append(f.uris, uri); len(f.uris) > maxURIs {
+					return filter{}, refuse(ReasonInvalidParams, "more than %d resourceSubscriptions (listeners.max_uris)", maxURIs)
+				}
+			}
+			continue
+		default:
+			continue
+		}
+		switch string(value) {
+		case "true":
+			*flag = true
+		case "false":
+		default:
+			return filter{}, refuse(ReasonInvalidParams, "%s must be a boolean", object.Name())
+		}
+	}
+	return f, nil
+}
+
+// honoured returns the part of the filter that the server can serve.
+func (f filter) honoured(info *legacy.Info) filter {
+	f.tools = f.tools && info.ToolsList
+	f.prompts = f.prompts && info.PromptsList
+	f.resources = f.resources && info.ResList
+	if !info.Subscribe {
+		f.uris = nil
+	}
+	return f
+}
+
+func (f filter) append(dst []byte) []byte {
+	dst = append(dst, '{')
+	start := len(dst)
+	flag := func(name string, on bool) {
+		if on {
+			if len(dst) > start {
+				dst = append(dst, ',')
+			}
+			dst = append(append(append(dst, '"'), name...), `":true`...)
+		}
+	}
+	flag("toolsListChanged", f.tools)
+	flag("promptsListChanged", f.prompts)
+	flag("resourcesListChanged", f.resources)
+	if len(f.uris) > 0 {
+		if len(dst) > start {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, `"resourceSubscriptions":[`...)
+		for i, uri := range f.uris {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = jsonrpc.AppendQuote(dst, uri)
+		}
+		dst = append(dst, ']')
+	}
+	return append(dst, '}')
+}
+
+// admits reports whether a notification is one that the client wants.
+func (f filter) admits(m *jsonrpc.Message) bool {
+	switch m.Method {
+	case mcp.NotifyToolsChanged:
+		return f.tools
+	case mcp.NotifyPromptsChanged:
+		return f.prompts
+	case mcp.NotifyResourcesChanged:
+		return f.resources
+	case mcp.NotifyResourceUpdated:
+		uri, _ := jsonrpc.Unquote(jsonrpc.Get(m.Params, "uri"))
+		for _, u := range f.uris {
+			if u == uri {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// listenRound is a subscriptions/listen request. Upstream it is the session's
+// GET stream and the resources that it has subscribed to; it outlives the
+// session, because the client's stream knows nothing of one.
+type listenRound struct {
+	engine *Engine
+	up     *upstream
+	key    legacy.Key
+	creds  legacy.Credentials
+	id     []byte // raw JSON-RPC id: the subscription id
+	want   filter
+
+	ctx    context.Context // ends with the round
+	cancel context.CancelFunc
+	done   chan struct{} // closed when run has ended
+
+	mu      sync.Mutex
+	serves  filter
+	queue   [][]byte
+	outcome *Outcome
+	err     error
+	gone    bool
+	acked   bool
+	ended   chan struct{} // closed when the session has ended; made anew for each
+	wake    chan struct{}
+}
+
+func (e *Engine) beginListen(up *upstream, req *Request, caps *mcp.Capabilities) (Round, error) {
+	want, err := parseFilter(req.Params, e.settings.MaxURIs)
+	if err != nil {
+		return nil, err
+	}
+	l := &listenRound{
+		engine: e, up: up, key: e.key(req, caps), creds: credentials(req), id: bytes.Clone(req.ID), want: want,
+		done: make(chan struct{}), wake: make(chan struct{}, 1),
+	}
+	l.key.ClientInfo, l.key.Extra = bytes.Clone(l.key.ClientInfo), bytes.Clone(l.key.Extra)
+	l.ctx, l.cancel = context.WithCancel(e.ctx)
+	e.mu.Lock()
+	switch {
+	case len(e.listeners) >= e.settings.MaxListeners:
+		err = &Refusal{Reason: ReasonOverload, Detail: "too many listeners (listeners.max)", RetryAfter: 10 * time.Second}
+	case e.listening[l.key.Principal] >= e.settings.MaxListenersPerPrincipal:
+		err = &Refusal{Reason: ReasonQuota, Detail: "too many listeners of this caller (listeners.max_per_principal)", RetryAfter: 10 * time.Second}
+	default:
+		e.listeners[l] = struct{}{}
+		e.listening[l.key.Principal]++
+		e.wg.Add(1)
+	}
+	e.mu.Unlock()
+	if err != nil {
+		l.cancel()
+		return nil, err
+	}
+	go l.run()
+	return l, nil
+}
+
+// run keeps the listener on a session until the round ends.
+func (l *listenRound) run() {
+	defer l.engine.wg.Done()
+	defer close(l.done)
+	pause := time.Duration(0)
+	for l.ctx.Err() == nil {
+		err := l.attend()
+		if l.ctx.Err() != nil {
+			return
+		}
+		l.mu.Lock()
+		acked := l.acked
+		l.mu.Unlock()
+		if !acked { // the client has been told nothing yet: it can be told the error
+			l.end(nil, asRefusal(err, false))
+			return
+		}
+		l.engine.log.Debug().Err(err).Str("upstream", l.up.Name).Msg("listener lost its session")
+		pause = min(max(2*pause, 100*time.Millisecond), 10*time.Second)
+		t := time.NewTimer(pause)
+		select {
+		case <-t.C:
+		case <-l.ctx.Done():
+			t.Stop()
+		}
+	}
+}
+
+// attend serves the listener on one session until that ends.
+func (l *listenRound) attend() error {
+	s, err := l.up.Server.Acquire(l.ctx, &l.key, false, l.creds)
+	if err != nil {
+		return err
+	}
+	serves := l.want.honoured(s.Info())
+	ended := make(chan struct{})
+	l.mu.Lock()
+	l.ended = ended
+	l.mu.Unlock()
+	if !s.Listen(l) {
+		s.Return(false)
+		return legacy.ErrSessionGone
+	}
+	defer s.Unlisten(l)
+	var subscribed []string
+	for _, uri := range serves.uris {
+		if err := s.Subscribe(l.ctx, l.creds, l, uri); err != nil {
+			l.engine.log.Debug().Err(err).Str("upstream", l.up.Name).Msg("resource not subscribed")
+			continue // not honoured: the acknowledgement says so
+		}
+		subscribed = append(subscribed, uri)
+	}
+	serves.uris = subscribed
+	defer func() {
+		// The round may be over, but the server must know.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(l.ctx), unsubscribeTime)
+		defer cancel()
+		for _, uri := range subscribed {
+			if err := s.Unsubscribe(ctx, l.creds, l, uri); err != nil {
+				return
+			}
+		}
+	}()
+	l.acknowledge(serves)
+	select {
+	case <-ended:
+		return legacy.ErrSessionGone
+	case <-l.ctx.Done():
+		return nil
+	}
+}
+
+// unsubscribeTime bounds the clean-up of a listener.
+const unsubscribeTime = 5 * time.Second
+
+// acknowledge tells the client what is served, first of all. On a new session
+// it tells of everything instead: what changed in between was not seen.
+func (l *listenRound) acknowledge(serves filter) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.serves = serves
+	if !l.acked {
+		l.acked = true
+		n := append([]byte(nil), `{"jsonrpc":"2.0","method":"`+mcp.NotifyAcknowledged+`","params":{"_meta":{"`+mcp.MetaSubscriptionID+`":`...)
+		n = append(append(n, l.id...), `},"notifications":`...)
+		l.tell(append(serves.append(n), "}}"...))
+		return
+	}
+	for _, n := range []struct {
+		method string
+		on     bool
+	}{{mcp.NotifyToolsChanged, serves.tools}, {mcp.NotifyPromptsChanged, serves.prompts}, {mcp.NotifyResourcesChanged, serves.resources}} {
+		if n.on {
+			l.tell(l.notification(n.method, nil))
+		}
+	}
+	for _, uri := range serves.uris {
+		l.tell(l.notification(mcp.NotifyResourceUpdated, append(jsonrpc.AppendQuote([]byte(`{"uri":`), uri), '}')))
+	}
+}
+
+// notification puts the subscription's id into a notification's _meta.
+func (l *listenRound) notification(method string, params []byte) []byte {
+	n := append([]byte(nil), `{"jsonrpc":"2.0","method":"`...)
+	n = append(append(n, method...), `","params":{`...)
+	start := len(n)
+	n = jsonrpc.AppendMembers(n, params, isMeta)
+	if len(n) > start {
+		n = append(n, ',')
+	}
+	n = append(n, `"_meta":{`...)
+	start = len(n)
+	n = jsonrpc.AppendMembers(n, jsonrpc.Get(params, "_meta"), isSubscriptionID)
+	if len(n) > start {
+		n = append(n, ',')
+	}
+	n = append(n, `"`+mcp.MetaSubscriptionID+`":`...)
+	return append(append(n, l.id...), "}}}"...)
+}
+
+func isMeta(name []byte) bool           { return string(name) == "_meta" }
+func isSubscriptionID(name []byte) bool { return string(name) == mcp.MetaSubscriptionID }
+
+// tell queues a notification. mu is held.
+func (l *listenRound) tell(n []byte) {
+	if l.err != nil || l.outcome != nil {
+		return
+	}
+	if len(l.queue) >= l.engine.settings.Buffer {
+		l.queue = nil
+		l.err = &Refusal{Reason: ReasonSlowClient, Detail: "the client reads too slowly: more than stream.buffer notifications wait"}
+	} else {
+		l.queue = append(l.queue, n)
+	}
+	l.rouse()
+}
+
+func (l *listenRound) rouse() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Notify implements legacy.Listener.
+func (l *listenRound) Notify(m *jsonrpc.Message) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.acked && l.serves.admits(m) {
+		l.tell(l.notification(m.Method, m.Params))
+	}
+}
+
+// End implements legacy.Listener.
+func (l *listenRound) End(error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended != nil {
+		close(l.ended)
+		l.ended = nil
+	}
+}
+
+// finish ends the subscription gracefully: spec 2026-07-28,
+// basic/patterns/subscriptions, "Graceful Closure".
+func (l *listenRound) finish() {
+	l.mu.Lock()
+	acked := l.acked
+	l.mu.Unlock()
+	if !acked {
+		l.end(nil, &Refusal{Reason: ReasonShutdown, Detail: "this replica is stopping; send the request again", RetryAfter: time.Second})
+		return
+	}
+	l.end(&Outcome{Method: mcp.MethodListen, Result: []byte("{}"), Subscription: l.id}, nil)
+}
+
+func (l *listenRound) end(o *Outcome, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.outcome == nil && l.err == nil {
+		l.outcome, l.err = o, err
+	}
+	l.rouse()
+}
+
+// Next implements Round.
+func (l *listenRound) Next(until time.Time) (Event, error) {
+	t := time.NewTimer(time.Until(until))
+	defer t.Stop()
+	for {
+		l.mu.Lock()
+		ev, err, ok := l.ready()
+		l.mu.Unlock()
+		if ok {
+			return ev, err
+		}
+		select {
+		case <-l.wake:
+		case <-t.C:
+			return Event{}, ErrDeadline
+		}
+	}
+}
+
+// ready must be called with mu held.
+func (l *listenRound) ready() (Event, error, bool) {
+	switch {
+	case l.gone:
+		return Event{}, ErrGone, true
+	case len(l.queue) > 0:
+		n := l.queue[0]
+		l.queue = l.queue[1:]
+		return Event{Notification: n}, nil, true
+	case l.err != nil:
+		return Event{}, l.err, true
+	case l.outcome != nil:
+		return Event{Outcome: l.outcome}, nil, true
+	}
+	return Event{}, nil, false
+}
+
+// Gone implements Round.
+func (l *listenRound) Gone() {
+	l.mu.Lock()
+	l.gone = true
+	l.rouse()
+	l.mu.Unlock()
+	l.cancel()
+}
+
+// Close implements Round. The session is left in the background.
+func (l *listenRound) Close() {
+	l.cancel()
+	e := l.engine
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.listeners, l)
+	if e.listening[l.key.Principal]--; e.listening[l.key.Principal] <= 0 {
+		delete(e.listening, l.key.Principal)
+	}
+}

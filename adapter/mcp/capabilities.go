@@ -1,0 +1,103 @@
+package mcp
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/holdfast-mcp/holdfast/adapter/jsonrpc"
+)
+
+// Capabilities are what a client declared, in the form that a legacy server is
+// told them at initialize.
+type Capabilities struct {
+	Raw           string // canonical JSON: equal text, equal capabilities
+	Form, URL     bool   // elicitation modes
+	Sampling      bool
+	SamplingTools bool
+	Roots         bool
+}
+
+// ParseCapabilities reads the clientCapabilities of a request's _meta, which
+// must be valid JSON.
+func ParseCapabilities(raw []byte) (*Capabilities, error) {
+	if !jsonrpc.IsObject(raw) {
+		return nil, fmt.Errorf("%s is not an object", MetaClientCapabilities)
+	}
+	c := &Capabilities{}
+	object := jsonrpc.Object(raw)
+	for object.Next() {
+		name, value := object.Name(), object.Value()
+		switch string(name) {
+		case "elicitation", "sampling", "roots", "experimental", "extensions":
+			if !jsonrpc.IsObject(value) {
+				return nil, fmt.Errorf("capability %s is not an object", name)
+			}
+		}
+		switch string(name) {
+		case "elicitation":
+			c.URL = jsonrpc.IsObject(jsonrpc.Get(value, "url"))
+			// An empty object declares form mode only: spec, client/elicitation.
+			c.Form = jsonrpc.IsObject(jsonrpc.Get(value, "form")) || !c.URL
+		case "sampling":
+			c.Sampling = true
+			c.SamplingTools = jsonrpc.IsObject(jsonrpc.Get(value, "tools"))
+		case "roots":
+			c.Roots = true
+		}
+	}
+	canonical, err := legacyCapabilities(raw)
+	if err != nil {
+		return nil, err
+	}
+	c.Raw = string(canonical)
+	return c, nil
+}
+
+// legacyCapabilities leaves out what must not reach a legacy server: its own
+// tasks, which a modern client cannot follow.
+func legacyCapabilities(raw []byte) ([]byte, error) {
+	text := append([]byte{'{'}, jsonrpc.AppendMembers(nil, raw, func(name []byte) bool { return string(name) == "tasks" })...)
+	value := jsontext.Value(append(text, '}'))
+	if err := value.Canonicalize(); err != nil {
+		return nil, fmt.Errorf("capabilities: %w", err)
+	}
+	return bytes.Clone(value), nil
+}
+
+// Any reports whether the client can be asked anything at all.
+func (c *Capabilities) Any() bool { return c.Form || c.URL || c.Sampling || c.Roots }
+
+// Admits reports whether a client with these capabilities may be asked what a
+// legacy server asks.
+func (c *Capabilities) Admits(method string, params []byte) bool {
+	return c.Missing(method, params) == ""
+}
+
+// Missing returns the capability that an input request needs and the client
+// did not declare, as raw JSON, or "".
+func (c *Capabilities) Missing(method string, params []byte) string {
+	switch method {
+	case MethodElicit:
+		mode, _ := jsonrpc.Unquote(jsonrpc.Get(params, "mode"))
+		switch {
+		case mode == "url" && !c.URL:
+			return `{"elicitation":{"url":{}}}`
+		case mode != "url" && !c.Form:
+			return `{"elicitation":{"form":{}}}`
+		}
+	case MethodCreateMessage:
+		switch {
+		case !c.Sampling:
+			return `{"sampling":{}}`
+		case !c.SamplingTools && (jsonrpc.Get(params, "tools") != nil || jsonrpc.Get(params, "toolChoice") != nil):
+			return `{"sampling":{"tools":{}}}`
+		}
+	case MethodRootsList:
+		if !c.Roots {
+			return `{"roots":{}}`
+		}
+	}
+	return ""
+}

@@ -1,0 +1,104 @@
+package mcp
+
+// Methods of the modern revision (2026-07-28).
+const (
+	MethodDiscover          = "server/discover"
+	MethodToolsList         = "tools/list"
+	MethodToolsCall         = "tools/call"
+	MethodPromptsList       = "prompts/list"
+	MethodPromptsGet        = "prompts/get"
+	MethodResourcesList     = "resources/list"
+	MethodResourceTemplates = "resources/templates/list"
+	MethodResourcesRead     = "resources/read"
+	MethodComplete          = "completion/complete"
+	MethodListen            = "subscriptions/listen"
+)
+
+// Methods that only legacy revisions have, and input requests, which legacy
+// servers send as JSON-RPC requests and modern ones inside a result.
+const (
+	MethodInitialize    = "initialize"
+	MethodPing          = "ping"
+	MethodSetLevel      = "logging/setLevel"
+	MethodSubscribe     = "resources/subscribe"
+	MethodUnsubscribe   = "resources/unsubscribe"
+	MethodElicit        = "elicitation/create"
+	MethodCreateMessage = "sampling/createMessage"
+	MethodRootsList     = "roots/list"
+)
+
+// Notifications.
+const (
+	NotifyInitialized          = "notifications/initialized"
+	NotifyCancelled            = "notifications/cancelled"
+	NotifyProgress             = "notifications/progress"
+	NotifyMessage              = "notifications/message"
+	NotifyToolsChanged         = "notifications/tools/list_changed"
+	NotifyPromptsChanged       = "notifications/prompts/list_changed"
+	NotifyResourcesChanged     = "notifications/resources/list_changed"
+	NotifyResourceUpdated      = "notifications/resources/updated"
+	NotifyAcknowledged         = "notifications/subscriptions/acknowledged"
+	NotifyElicitationCompleted = "notifications/elicitation/complete"
+)
+
+// Keys of _meta. Spec 2026-07-28, basic/index, "_meta".
+const (
+	MetaProtocolVersion    = "io.modelcontextprotocol/protocolVersion"
+	MetaClientInfo         = "io.modelcontextprotocol/clientInfo"
+	MetaClientCapabilities = "io.modelcontextprotocol/clientCapabilities"
+	MetaLogLevel           = "io.modelcontextprotocol/logLevel"
+	MetaServerInfo         = "io.modelcontextprotocol/serverInfo"
+	MetaSubscriptionID     = "io.modelcontextprotocol/subscriptionId"
+	MetaRelatedTask        = "io.modelcontextprotocol/related-task" // legacy, 2025-11-25
+	MetaProgressToken      = "progressToken"
+
+	// MetaKeyHint is where a legacy server may name the input request key that
+	// its question should get (design.md, "Words": input request).
+	MetaKeyHint = "dev.holdfast/key"
+)
+
+// HTTP headers, in the spelling that fasthttp's normalisation produces.
+const (
+	HeaderProtocolVersion = "Mcp-Protocol-Version"
+	HeaderMethod          = "Mcp-Method"
+	HeaderName            = "Mcp-Name"
+	HeaderSessionID       = "Mcp-Session-Id" // legacy only
+	HeaderParamPrefix     = "Mcp-Param-"
+	HeaderLastEventID     = "Last-Event-Id"
+)
+
+// Revisions of the protocol, oldest first.
+const (
+	Version20241105 = "2024-11-05"
+	Version20250326 = "2025-03-26"
+	Version20250618 = "2025-06-18"
+	Version20251125 = "2025-11-25"
+	Version20260728 = "2026-07-28"
+)
+
+// Modern is the revision spoken to clients; Latest is the newest legacy
+// revision, which initialize offers to servers.
+const (
+	Modern = Version20260728
+	Latest = Version20251125
+)
+
+// LegacyVersion reports whether v is a revision with a handshake.
+func LegacyVersion(v string) bool {
+	switch v {
+	case Version20241105, Version20250326, Version20250618, Version20251125:
+		return true
+	}
+	return false
+}
+
+// Error codes. Spec 2026-07-28, basic/index, "Error Codes". The last two are
+// legacy codes, which a modern server must not send.
+const (
+	CodeHeaderMismatch     = -32020
+	CodeMissingCapability  = -32021
+	CodeUnsupportedVersion = -32022
+
+	CodeLegacyResourceNotFound = -32002 // now -32602
+	CodeLegacyURLElicitation   = -32042 // now an input_required result
+)

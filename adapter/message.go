@@ -1,0 +1,79 @@
+package adapter
+
+import (
+	"github.com/holdfast-mcp/holdfast/adapter/jsonrpc"
+	"github.com/holdfast-mcp/holdfast/adapter/legacy"
+	"github.com/holdfast-mcp/holdfast/adapter/mcp"
+)
+
+// appendRequest appends the request as the legacy server gets it: with our id
+// and progress token, and without what only the modern revision has. All other
+// bytes of params are the client's.
+//
+// Hot: once per call.
+func (c *call) appendRequest(dst []byte, req *Request) []byte {
+	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
+	dst = c.up.Server.AppendID(dst, c.msgID)
+	dst = append(dst, `,"method":`...)
+	dst = jsonrpc.AppendQuote(dst, req.Method)
+	dst = append(dst, `,"params":{`...)
+	start := len(dst)
+	dst = jsonrpc.AppendMembers(dst, req.Params, isModernParam)
+	mark := len(dst)
+	if mark > start {
+		dst = append(dst, ',')
+	}
+	dst = append(dst, `"_meta":{`...)
+	meta := len(dst)
+	dst = jsonrpc.AppendMembers(dst, req.Meta, isModernMeta)
+	if req.ProgressToken != nil {
+		if len(dst) > meta {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, `"progressToken":`...)
+		dst = c.up.Server.AppendID(dst, c.msgID)
+	}
+	if len(dst) == meta {
+		dst = dst[:mark]
+	} else {
+		dst = append(dst, '}')
+	}
+	return append(dst, "}}"...)
+}
+
+// isModernParam: task is a legacy parameter whose answer a modern client
+// cannot read.
+func isModernParam(name []byte) bool {
+	switch string(name) {
+	case "_meta", "inputResponses", "requestState", "task":
+		return true
+	}
+	return false
+}
+
+func isModernMeta(name []byte) bool {
+	switch string(name) {
+	case mcp.MetaProtocolVersion, mcp.MetaClientInfo, mcp.MetaClientCapabilities, mcp.MetaLogLevel, mcp.MetaProgressToken:
+		return true
+	}
+	return false
+}
+
+// credentials are the header fields that go upstream with this request only.
+func credentials(req *Request) legacy.Credentials {
+	n := len(req.Credentials.Forward)
+	if req.Credentials.Authorization != "" {
+		n++
+	}
+	if n == 0 {
+		return nil
+	}
+	creds := make(legacy.Credentials, 0, n)
+	if a := req.Credentials.Authorization; a != "" {
+		creds = append(creds, legacy.Field{Name: "Authorization", Value: a})
+	}
+	for _, f := range req.Credentials.Forward {
+		creds = append(creds, legacy.Field(f))
+	}
+	return creds
+}

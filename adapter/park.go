@@ -1,0 +1,79 @@
+package adapter
+
+import (
+	"crypto/sha256"
+	"time"
+
+	"github.com/holdfast-mcp/holdfast/adapter/jsonrpc"
+	"github.com/holdfast-mcp/holdfast/adapter/state"
+)
+
+// park ends the rounds that wait with what the server asks: spec 2026-07-28,
+// basic/patterns/mrtr. r is a round whose request is at hand. mu is held.
+func (c *call) park(r *callRound) {
+	e := c.engine
+	if c.round == 0 {
+		c.id = newCallID()
+		c.digest = requestDigest(r.req)
+	}
+	was := c.phase
+	if err := e.calls.park(c); err != nil {
+		c.terminate(err, "too many calls wait for their clients")
+		return
+	}
+	if !c.enter(parked) {
+		e.calls.unpark(c)
+		return
+	}
+	now := time.Now()
+	c.round++
+	c.parkedAt, c.until = now, now.Add(e.settings.ParkTTL)
+	c.gathering().parked(len(c.inputs))
+	if c.driver == byRound {
+		c.detach() // arms the timer, too
+	} else {
+		c.arm()
+	}
+	e.metrics.parked(was == starting)
+	o := c.question()
+	for _, waiting := range c.rounds {
+		waiting.outcome = o
+	}
+	c.wake()
+}
+
+// question is the outcome of a round that ends with open input requests.
+func (c *call) question() *Outcome {
+	o := &Outcome{Method: c.method, Inputs: make([]Input, len(c.inputs))}
+	for i, in := range c.inputs {
+		o.Inputs[i] = in.Input
+	}
+	if c.x != nil {
+		o.ServerInfo = c.x.Session().Info().ServerInfo
+	}
+	o.State = c.engine.ring.Seal(nil, &state.Token{
+		Owner: c.engine.settings.Replica, Call: c.id, Round: c.round, Upstream: c.up.Name,
+		Principal: c.key.Principal, Request: c.digest, Expires: c.until.Unix() + 1,
+	})
+	return o
+}
+
+// requestDigest binds a request state to what was asked: the method and the
+// params without what differs from round to round.
+func requestDigest(req *Request) (digest [16]byte) {
+	h := sha256.New()
+	h.Write([]byte(req.Method))
+	h.Write([]byte{0})
+	jsonrpc.Digest(h, req.Params, isPerRound)
+	var sum [sha256.Size]byte
+	copy(digest[:], h.Sum(sum[:0]))
+	return digest
+}
+
+func isPerRound(name []byte) bool {
+	switch string(name) {
+	case "_meta", "inputResponses", "requestState":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,223 @@
+package adapter
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-mcp/holdfast/adapter/jsonrpc"
+	"github.com/holdfast-mcp/holdfast/adapter/legacy"
+	"github.com/holdfast-mcp/holdfast/adapter/mcp"
+)
+
+// Receive takes a message of the server. It is part of legacy.Sink.
+//
+// Hot: once per upstream message.
+func (c *call) Receive(m *jsonrpc.Message, borrowed bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.phase == done {
+		if m.IsRequest() {
+			c.refuse(m.ID, "the call is over")
+		}
+		return
+	}
+	switch {
+	case m.Result != nil:
+		c.finish(&Outcome{Result: m.Result}, borrowed)
+	case m.Error != nil:
+		c.finishError(m.Error, borrowed)
+	case m.IsRequest():
+		c.ask(m.ID, m.Method, m.Params)
+	case m.Method == mcp.NotifyProgress:
+		c.heard = time.Now()
+		c.progress(m.Params)
+	case m.Method == mcp.NotifyMessage:
+		c.logged(m.Params)
+	case m.Method == mcp.NotifyCancelled:
+		c.withdraw(jsonrpc.Get(m.Params, "requestId"))
+	}
+	c.wake()
+}
+
+// Fail ends the call without a response. It is part of legacy.Sink.
+func (c *call) Fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.phase == done {
+		return
+	}
+	// What has met no session has not run; what is harmless may run twice.
+	// Neither where the server has asked something already.
+	if !c.retried && c.round == 0 && c.phase == running && len(c.inputs) == 0 &&
+		(errors.Is(err, legacy.ErrSessionGone) || c.harmless && errors.Is(err, legacy.ErrBroken)) && c.x.HasMessage() {
+		c.retried, c.restart = true, true
+		c.phase = starting
+		c.wake()
+		return
+	}
+	c.lost(asRefusal(err, true))
+}
+
+// fail ends a call that could not be sent.
+func (c *call) fail(err error) {
+	if err == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lost(err)
+}
+
+// lost ends the call with an error of ours where the server cannot be told any
+// more. mu is held.
+func (c *call) lost(err error) {
+	was := c.phase
+	if !c.enter(done) {
+		return
+	}
+	c.err = err
+	c.inputs = nil
+	c.settle(was)
+	c.wake()
+}
+
+// finish ends the call with the server's response. mu is held.
+func (c *call) finish(o *Outcome, borrowed bool) {
+	was := c.phase
+	if !c.enter(done) {
+		return
+	}
+	o.Method, o.Cache = c.method, c.up.Cache
+	if s := c.x.Session(); s != nil {
+		o.ServerInfo = s.Info().ServerInfo
+	}
+	// What is lent serves the one round that drives; else it is kept.
+	if !borrowed || c.driver != byRound || c.round > 0 || len(c.rounds) != 1 {
+		o.Result, o.Error = bytes.Clone(o.Result), bytes.Clone(o.Error)
+	}
+	c.result = o
+	if was == parked {
+		// A server that has answered no longer waits for its questions.
+		c.inputs = nil
+	}
+	c.settle(was)
+}
+
+// finishError maps the codes that a modern server must not send: spec
+// 2026-07-28, basic/index, "Error Codes".
+func (c *call) finishError(raw []byte, borrowed bool) {
+	e, ok := jsonrpc.ParseError(raw)
+	if !ok {
+		c.lost(&Refusal{Reason: ReasonUpstreamReply, Detail: "the server's error is not legal", MayHaveRun: true})
+		return
+	}
+	switch e.Code {
+	case mcp.CodeLegacyResourceNotFound:
+		c.finish(&Outcome{Error: withCode(raw, jsonrpc.CodeInvalidParams)}, false)
+	case mcp.CodeLegacyURLElicitation:
+		c.visit(e)
+	default:
+		c.finish(&Outcome{Error: raw}, borrowed)
+	}
+}
+
+// withCode returns an error object with another code, the rest unchanged.
+func withCode(raw []byte, code int) []byte {
+	out := strconv.AppendInt([]byte(`{"code":`), int64(code), 10)
+	if rest := jsonrpc.AppendMembers(nil, raw, isCode); len(rest) > 0 {
+		out = append(append(out, ','), rest...)
+	}
+	return append(out, '}')
+}
+
+func isCode(name []byte) bool { return string(name) == "code" }
+
+// visit turns the legacy error "URL elicitation required" into input requests.
+// The server has ended the request, so that the retry sends it anew.
+func (c *call) visit(e *jsonrpc.Error) {
+	if !c.eligible || !c.caps().URL {
+		c.lost(missing(`{"elicitation":{"url":{}}}`))
+		return
+	}
+	list := jsonrpc.Array(jsonrpc.Get(e.Data, "elicitations"))
+	for list.Next() && len(c.inputs) < c.engine.settings.MaxInputs {
+		if jsonrpc.IsString(jsonrpc.Get(list.Value(), "url")) {
+			c.inputs = append(c.inputs, c.newInput(nil, mcp.MethodElicit, withURLMode(list.Value())))
+		}
+	}
+	if len(c.inputs) == 0 {
+		c.lost(&Refusal{Reason: ReasonUpstreamReply, Detail: "the server wants a URL visited, but names none", MayHaveRun: true})
+		return
+	}
+	c.resend = true
+	c.parkAt = time.Now()
+}
+
+func withURLMode(params []byte) []byte {
+	if jsonrpc.Get(params, "mode") != nil {
+		return params
+	}
+	out := append([]byte(`{"mode":"url"`), ',')
+	return append(jsonrpc.AppendMembers(out, params, nil), '}')
+}
+
+func missing(capability string) *Refusal {
+	return &Refusal{
+		Reason: ReasonMissingCapability, Required: []byte(capability), MayHaveRun: true,
+		Detail: "the server asks for what the client did not declare; declare the capability and send the request again",
+	}
+}
+
+// progress passes progress on under each round's own token.
+func (c *call) progress(params []byte) {
+	for _, r := range c.rounds {
+		if r.progress == nil {
+			continue
+		}
+		n := append([]byte(nil), `{"jsonrpc":"2.0","method":"`+mcp.NotifyProgress+`","params":{"progressToken":`...)
+		n = append(n, r.progress...)
+		if rest := jsonrpc.AppendMembers(nil, params, isProgressToken); len(rest) > 0 {
+			n = append(append(n, ','), rest...)
+		}
+		c.tell(r, append(n, "}}"...))
+	}
+}
+
+func isProgressToken(name []byte) bool { return string(name) == mcp.MetaProgressToken }
+
+// logged passes a log message on to the rounds that want its level. Spec
+// 2026-07-28, server/utilities/logging, "Per-request log level".
+func (c *call) logged(params []byte) {
+	text, _ := jsonrpc.Unquote(jsonrpc.Get(params, "level"))
+	level := mcp.ParseLevel(text)
+	for _, r := range c.rounds {
+		if level != mcp.LevelNone && r.level.Admits(level) {
+			c.tell(r, jsonrpc.AppendRequest(nil, nil, mcp.NotifyMessage, params))
+		}
+	}
+}
+
+// tell queues a notification for a round. A client that lags too far behind
+// loses its call rather than make us grow or lose messages unseen.
+func (c *call) tell(r *callRound, notification []byte) {
+	if r.gone || r.err != nil {
+		return
+	}
+	if len(r.queue) >= c.engine.settings.Buffer {
+		r.err = &Refusal{Reason: ReasonSlowClient, Detail: "the client reads too slowly: more than stream.buffer notifications wait", MayHaveRun: true}
+		r.queue = nil
+		return
+	}
+	r.queue = append(r.queue, notification)
+}
+
+// withdraw: the server no longer wants an answer.
+func (c *call) withdraw(id []byte) {
+	if id == nil {
+		return
+	}
+	c.inputs = slices.DeleteFunc(c.inputs, func(in *input) bool { return bytes.Equal(in.id, id) })
+}

@@ -1,0 +1,216 @@
+package adapter
+
+import (
+	"container/list"
+	"context"
+	"sync"
+	"time"
+)
+
+// registry knows the calls that a request state can name, and those that have
+// goroutines of their own. A call that is answered at once is never in it.
+type registry struct {
+	settings Settings
+
+	mu        sync.Mutex
+	named     map[[16]byte]*call // parked at least once, until forgotten
+	live      map[*call]struct{} // not done
+	parked    int
+	perCaller map[principal]int
+	kept      list.List // done calls whose outcomes are kept, oldest first
+	keptBytes int64
+	idle      chan struct{} // closed when no running call is left, or nil
+}
+
+func (r *registry) init(s Settings) {
+	r.settings = s
+	r.named = make(map[[16]byte]*call)
+	r.live = make(map[*call]struct{})
+	r.perCaller = make(map[principal]int)
+}
+
+// watch remembers a call that lasts, for Shutdown.
+func (r *registry) watch(c *call) {
+	r.mu.Lock()
+	r.live[c] = struct{}{}
+	r.mu.Unlock()
+}
+
+// park counts a call that is about to park, and makes it findable. The error
+// says which limit is reached.
+func (r *registry) park(c *call) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.parked >= r.settings.MaxParked:
+		return &Refusal{Reason: ReasonOverload, Detail: "too many calls wait for their clients (calls.max_parked)", RetryAfter: 10 * time.Second, MayHaveRun: true}
+	case r.perCaller[c.key.Principal] >= r.settings.MaxParkedPerPrincipal:
+		return &Refusal{Reason: ReasonQuota, Detail: "too many calls of this caller wait for answers (calls.max_parked_per_principal)", RetryAfter: 10 * time.Second, MayHaveRun: true}
+	}
+	r.parked++
+	r.perCaller[c.key.Principal]++
+	r.named[c.id] = c
+	r.live[c] = struct{}{}
+	r.check()
+	return nil
+}
+
+// unpark undoes park's counting; the call stays findable.
+func (r *registry) unpark(c *call) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.parked--
+	if r.perCaller[c.key.Principal]--; r.perCaller[c.key.Principal] == 0 {
+		delete(r.perCaller, c.key.Principal)
+	}
+}
+
+func (r *registry) get(id [16]byte) *call {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.named[id]
+}
+
+// leave takes a call that is done off the live ones.
+func (r *registry) leave(c *call) {
+	r.mu.Lock()
+	delete(r.live, c)
+	r.check()
+	r.mu.Unlock()
+}
+
+// keep holds a done call's outcome for retries that come twice, and lets the
+// oldest go where they are too many bytes. c.mu is held.
+func (r *registry) keep(c *call, bytes int64) {
+	r.mu.Lock()
+	c.keptBytes = bytes
+	c.keptAt = r.kept.PushBack(c)
+	r.keptBytes += bytes
+	var old []*call
+	for r.keptBytes > r.settings.MaxOutcomeBytes && r.kept.Len() > 0 {
+		o := r.kept.Front().Value.(*call)
+		old = append(old, o)
+		r.drop(o)
+	}
+	r.mu.Unlock()
+	for _, o := range old {
+		// No waiting for a lock under a lock: a call that is busy just now forgets
+		// when its time is over.
+		if o != c && o.mu.TryLock() {
+			o.forget()
+			o.mu.Unlock()
+		}
+	}
+}
+
+// drop must be called with mu held.
+func (r *registry) drop(c *call) {
+	if c.keptAt != nil {
+		r.kept.Remove(c.keptAt)
+		r.keptBytes -= c.keptBytes
+		c.keptAt = nil
+	}
+	delete(r.named, c.id)
+}
+
+// forget drops a call whose outcome has been kept long enough.
+func (r *registry) forget(c *call) {
+	r.mu.Lock()
+	r.drop(c)
+	r.mu.Unlock()
+	c.mu.Lock()
+	c.forget()
+	c.mu.Unlock()
+}
+
+func (r *registry) all() []*call {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	calls := make([]*call, 0, len(r.live))
+	for c := range r.live {
+		calls = append(calls, c)
+	}
+	return calls
+}
+
+func (r *registry) parkedCalls() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.parked
+}
+
+// check must be called with mu held.
+func (r *registry) check() {
+	if r.idle != nil && len(r.live) <= r.parked {
+		close(r.idle)
+		r.idle = nil
+	}
+}
+
+// wait returns once no call runs any more, or ctx ends.
+func (r *registry) wait(ctx context.Context) {
+	r.mu.Lock()
+	if len(r.live) <= r.parked {
+		r.mu.Unlock()
+		return
+	}
+	idle := make(chan struct{})
+	r.idle = idle
+	r.mu.Unlock()
+	select {
+	case <-idle:
+	case <-ctx.Done():
+	}
+}
+
+// close forgets all outcomes.
+func (r *registry) close() {
+	r.mu.Lock()
+	var kept []*call
+	for e := r.kept.Front(); e != nil; e = e.Next() {
+		kept = append(kept, e.Value.(*call))
+	}
+	r.mu.Unlock()
+	for _, c := range kept {
+		r.forget(c)
+	}
+}
+
+// settle is the end of a call: it comes off the books, or is kept for a retry
+// that comes twice. mu is held.
+func (c *call) settle(was phase) {
+	r := &c.engine.calls
+	if was == parked {
+		r.unpark(c)
+	}
+	r.leave(c)
+	if c.round == 0 {
+		if c.timer != nil {
+			c.timer.Stop()
+		}
+		return
+	}
+	until := time.Now().Add(r.settings.OutcomeTTL)
+	if was != parked || until.After(c.until) {
+		c.until = until
+	}
+	size := int64(callOverhead)
+	if c.result != nil {
+		size += int64(len(c.result.Result) + len(c.result.Error))
+	}
+	c.arm()
+	r.keep(c, size)
+	c.early, c.stat = nil, nil
+}
+
+// callOverhead is about what a kept call takes beside its result.
+const callOverhead = 1024
+
+// forget lets go of the outcome. mu is held.
+func (c *call) forget() {
+	c.forgotten = true
+	c.result, c.err = nil, refuse(ReasonCallLost, "the outcome is no longer kept")
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+}

@@ -1,0 +1,89 @@
+package adapter
+
+import (
+	"github.com/holdfast-mcp/holdfast/adapter/mcp"
+)
+
+// Request is one round of a client's operation, as a dialect decoded it. The
+// byte slices alias the HTTP request's memory: they are valid until the
+// Round's Close, and the engine copies what it keeps longer.
+type Request struct {
+	Upstream string // name of the upstream that the request's path belongs to
+	Method   string // a method that mcp.MethodTraits knows
+	ID       []byte // raw JSON-RPC id
+	Name     []byte // tool or prompt name, or resource URI; nil for other methods
+	Params   []byte // raw params object as the client sent it, _meta included
+	Args     []byte // raw arguments of tools/call, or nil
+
+	Meta           []byte // raw _meta object
+	ClientInfo     []byte // raw, or nil
+	Capabilities   []byte // raw client capabilities
+	LogLevel       mcp.Level
+	ProgressToken  []byte // raw JSON string or integer, or nil
+	InputResponses []byte // raw object, or nil
+	RequestState   []byte // the text between the quotes, or nil
+
+	Credentials Credentials
+	// PrincipalHeader is the value of the header that a trusted proxy in front
+	// sets (principal.header), or empty.
+	PrincipalHeader string
+
+	// Headers compares the request's Mcp-Param-* headers with its arguments
+	// once the tool's rules are known. It may be nil.
+	Headers ParamChecker
+}
+
+// Credentials are what an upstream judges a client by: they go upstream with
+// the HTTP request that brought them, and nowhere else. They never appear in
+// logs, errors or metrics.
+type Credentials struct {
+	Authorization string
+	Forward       []Field // forward_headers of the upstream that the client sent
+}
+
+// Field is one HTTP header field.
+type Field struct{ Name, Value string }
+
+// ParamChecker holds a request's Mcp-Param-* headers against rules.
+type ParamChecker interface {
+	// CheckParams returns an error that says which header is missing, differs
+	// from the argument, or cannot be decoded. Spec 2026-07-28,
+	// basic/transports/streamable-http, "Server Behavior for Custom Headers".
+	CheckParams(rules []mcp.ParamRule, args []byte) error
+}
+
+// Event is what a round tells its client next: a notification, or the outcome,
+// after which nothing follows. The slices are valid until the next call of
+// Next.
+type Event struct {
+	Notification []byte   // a complete JSON-RPC notification
+	Outcome      *Outcome // the end of the round
+}
+
+// Outcome is how a round ended. Exactly one of Result, Error, Inputs or State
+// says how; Inputs always comes with State.
+type Outcome struct {
+	Method     string
+	Result     []byte // raw result object of the legacy server
+	Error      []byte // raw error object of the legacy server, codes already mapped
+	Inputs     []Input
+	State      []byte // request state: base64url text
+	ServerInfo []byte // raw serverInfo of the legacy server, or nil
+	Cache      Cache  // hints for cacheable results
+	// Subscription is the raw id that a result of subscriptions/listen carries
+	// in _meta, or nil.
+	Subscription []byte
+}
+
+// Input is one input request as the client sees it.
+type Input struct {
+	Key    string
+	Method string
+	Params []byte // raw object, made fit for a modern client
+}
+
+// Cache is the caching hint of an upstream's results (spec, server/utilities/caching).
+type Cache struct {
+	TTLMillis int64
+	Scope     string // "private" or "public"
+}

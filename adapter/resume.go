@@ -1,0 +1,191 @@
+package adapter
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/holdfast-mcp/holdfast/adapter/jsonrpc"
+	"github.com/holdfast-mcp/holdfast/adapter/legacy"
+	"github.com/holdfast-mcp/holdfast/adapter/mcp"
+	"github.com/holdfast-mcp/holdfast/adapter/state"
+)
+
+// resume lets a round join the call that its request state names. The state
+// came through the client: nothing of it is believed before it was opened, and
+// it must be this principal's, for this request and this upstream (spec
+// 2026-07-28, basic/patterns/mrtr, "Server Requirements").
+func (e *Engine) resume(up *upstream, req *Request, caps *mcp.Capabilities, r *callRound) error {
+	t, err := e.ring.Open(req.RequestState, e.settings.MaxState)
+	switch {
+	case errors.Is(err, state.ErrUnknownKey):
+		e.metrics.unknownKey()
+		return refuse(ReasonStateUnknown, "the request state was sealed with a key that this replica does not have")
+	case err != nil:
+		return refuse(ReasonStateInvalid, "the request state is damaged, or not ours; start the call again without it")
+	}
+	key := e.key(req, caps)
+	switch {
+	case t.Upstream != up.Name:
+		return refuse(ReasonStateForeign, "the request state belongs to another server")
+	case t.Principal != key.Principal:
+		return refuse(ReasonStateForeign, "the request state belongs to another caller")
+	case t.Request != requestDigest(req):
+		return refuse(ReasonStateForeign, "the request state belongs to a request with other params; repeat the original request")
+	case time.Now().Unix() > t.Expires:
+		return refuse(ReasonStateExpired, "the request state has expired (calls.park_ttl); start the call again without it")
+	}
+	c := e.calls.get(t.Call)
+	if c == nil || t.Owner != e.settings.Replica {
+		return &Refusal{
+			Reason: ReasonCallLost, MayHaveRun: true,
+			Detail: "the call is no longer held: the proxy was restarted, or the call ended and its outcome is no longer kept",
+		}
+	}
+	return c.join(t.Round, req, r)
+}
+
+// join lets a round take its place at the call.
+func (c *call) join(round uint32, req *Request, r *callRound) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r.call = c
+	switch {
+	case c.phase == done && c.forgotten:
+		return &Refusal{Reason: ReasonCallLost, Detail: "the call ended, and its outcome is no longer kept", MayHaveRun: true}
+	case round == c.round && c.phase == parked:
+		return c.carryOn(req, r)
+	case round == c.round: // sent twice: the same outcome, once there is one
+	case round+1 == c.round && c.phase == parked:
+		r.outcome = c.question()
+	default:
+		return refuse(ReasonStateStale, "the request state is of a round that is over; use the newest one")
+	}
+	c.rounds = append(c.rounds, r)
+	return nil
+}
+
+// carryOn unparks the call with the answers of a retry. mu is held.
+func (c *call) carryOn(req *Request, r *callRound) error {
+	e := c.engine
+	if int(c.round) >= e.settings.MaxRounds {
+		c.terminate(&Refusal{Reason: ReasonTooManyRounds, Detail: "the call took more rounds than calls.max_rounds", MayHaveRun: true}, "too many rounds")
+		return c.err
+	}
+	e.calls.unpark(c)
+	now := time.Now()
+	c.begun, c.heard = now, now // the time that the client took does not count
+	c.creds = credentials(req)
+	c.level = req.LogLevel
+	c.rounds = append(c.rounds, r)
+	if c.resend {
+		c.resend, c.inputs = false, nil
+		c.enter(starting)
+		c.x = nil
+		c.msgID = c.up.Server.NextID()
+		c.goLaunch(nil, c.appendRequest(legacy.Text(), req))
+		return nil
+	}
+	answers := c.answers(req.InputResponses)
+	held := c.driver == byNobody // the request waits for the answers to earlier questions
+	if held {
+		c.enter(starting)
+	} else {
+		c.enter(running)
+	}
+	c.arm()
+	c.parkAt = now
+	if len(answers) == 0 && len(c.inputs) > 0 {
+		return nil // nothing new: the missing ones are asked again
+	}
+	c.parkAt = now.Add(e.settings.Gather)
+	e.wg.Add(1)
+	go c.deliver(answers, c.creds, held && len(c.inputs) == 0)
+	return nil
+}
+
+// answer is an input response on its way to the server.
+type answer struct {
+	in   *input
+	text []byte
+}
+
+// answers takes the open inputs that a retry answers in full off the call.
+// Unknown keys are ignored; an answer that does not fit is asked for again:
+// spec 2026-07-28, basic/patterns/mrtr, "Error Handling".
+func (c *call) answers(responses []byte) []answer {
+	var found []answer
+	c.inputs = slices.DeleteFunc(c.inputs, func(in *input) bool {
+		value := jsonrpc.Get(responses, in.Key)
+		if value == nil || !c.engine.fits(in, value) {
+			return false
+		}
+		found = append(found, answer{in, jsonrpc.AppendResult(legacy.Text(), in.id, c.legacyAnswer(in, value))})
+		return true
+	})
+	return found
+}
+
+// deliver posts the answers, in order, and then the request itself where it
+// was held back for them.
+func (c *call) deliver(answers []answer, creds legacy.Credentials, launch bool) {
+	defer c.engine.wg.Done()
+	for i, a := range answers {
+		err := c.x.Session().Post(c.engine.ctx, creds, a.text)
+		legacy.FreeText(a.text)
+		if err != nil {
+			for _, rest := range answers[i+1:] {
+				legacy.FreeText(rest.text)
+			}
+			c.undelivered(answers[i:], err)
+			return
+		}
+	}
+	if launch {
+		c.sendHeld()
+	}
+}
+
+// undelivered: the server did not take an answer. Where it has not seen it the
+// call waits on, for the same retry; else the call is lost.
+func (c *call) undelivered(answers []answer, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.phase == done {
+		return
+	}
+	reason := asRefusal(err, true)
+	var status *legacy.StatusError
+	unseen := errors.Is(err, legacy.ErrUnreachable) || errors.As(err, &status) && status.Unauthorized()
+	if !unseen || c.engine.calls.park(c) != nil {
+		c.terminate(reason, "an answer could not be delivered")
+		return
+	}
+	for _, a := range answers {
+		c.inputs = append(c.inputs, a.in)
+	}
+	c.phase = parked // the same round: its state stays good
+	c.arm()
+	for _, r := range c.rounds {
+		r.err = reason
+	}
+	c.wake()
+}
+
+// sendHeld sends a request that waited for answers to earlier questions.
+func (c *call) sendHeld() {
+	c.mu.Lock()
+	x := c.x
+	if c.phase == done || c.driver != byNobody {
+		c.mu.Unlock()
+		return
+	}
+	c.driver = byGoroutine
+	c.mu.Unlock()
+	again, err := c.sendPrepared(c.engine.ctx, x)
+	if err != nil {
+		c.fail(err)
+	} else if again {
+		c.relaunch()
+	}
+}

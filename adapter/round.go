@@ -1,0 +1,178 @@
+package adapter
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/holdfast-mcp/holdfast/adapter/legacy"
+	"github.com/holdfast-mcp/holdfast/adapter/mcp"
+)
+
+// callRound is one HTTP request of a client at a call. Its fields are guarded
+// by call.mu.
+type callRound struct {
+	call     *call
+	req      *Request // valid until Close
+	progress []byte   // raw progress token, or nil
+	level    mcp.Level
+
+	queue   [][]byte
+	outcome *Outcome
+	err     error
+	gone    bool
+	wake    chan struct{} // has room for one; nil until somebody waits on it
+}
+
+// Next implements Round.
+func (r *callRound) Next(until time.Time) (Event, error) {
+	c := r.call
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for {
+		if ev, err, ok := r.ready(); ok {
+			return ev, err
+		}
+		now := time.Now()
+		wait := until
+		if len(c.inputs) > 0 && c.phase != parked {
+			if !now.Before(c.parkAt) {
+				c.park(r)
+				continue
+			}
+			if c.parkAt.Before(wait) {
+				wait = c.parkAt
+			}
+		}
+		if !now.Before(until) {
+			if c.inline == r {
+				c.detach()
+			}
+			return Event{}, ErrDeadline
+		}
+		switch {
+		case c.inline != r:
+			r.sleep(wait.Sub(now))
+		case c.restart:
+			c.detach()
+		default:
+			r.step(wait)
+		}
+	}
+}
+
+// ready returns what there is to tell. Notifications come before the outcome.
+func (r *callRound) ready() (Event, error, bool) {
+	c := r.call
+	switch {
+	case r.gone:
+		return Event{}, ErrGone, true
+	case len(r.queue) > 0:
+		n := r.queue[0]
+		r.queue = r.queue[1:]
+		return Event{Notification: n}, nil, true
+	case r.err != nil:
+		return Event{}, r.err, true
+	case r.outcome != nil:
+		return Event{Outcome: r.outcome}, nil, true
+	case c.phase == done && c.result != nil:
+		r.outcome = c.result
+		return Event{Outcome: r.outcome}, nil, true
+	case c.phase == done && !c.restart:
+		return Event{}, c.err, true
+	}
+	return Event{}, nil, false
+}
+
+// step drives the exchange on this goroutine. mu is held, and free meanwhile.
+func (r *callRound) step(until time.Time) {
+	c := r.call
+	x := c.x
+	c.mu.Unlock()
+	err := x.Step(until)
+	c.mu.Lock()
+	if errors.Is(err, legacy.ErrNeedsRun) && c.inline == r && c.phase != done {
+		c.detach()
+	}
+}
+
+// sleep waits for a wake, at most for d. mu is held, and free meanwhile.
+func (r *callRound) sleep(d time.Duration) {
+	if r.wake == nil {
+		r.wake = make(chan struct{}, 1)
+	}
+	wake := r.wake
+	r.call.mu.Unlock()
+	t := time.NewTimer(d)
+	select {
+	case <-wake:
+	case <-t.C:
+	}
+	t.Stop()
+	r.call.mu.Lock()
+}
+
+// wake makes the rounds look again. mu is held.
+func (c *call) wake() {
+	for _, r := range c.rounds {
+		r.rouse()
+	}
+}
+
+func (r *callRound) rouse() {
+	if r.wake == nil {
+		if c := r.call; c.inline == r {
+			return // its own goroutine is in Step, or about to look
+		}
+		r.wake = make(chan struct{}, 1)
+	}
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Gone implements Round.
+func (r *callRound) Gone() {
+	c := r.call
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r.gone {
+		return
+	}
+	r.gone = true
+	c.leave(r, "the client closed its connection")
+	r.rouse()
+}
+
+// leave takes a round off its call. The last one that waits cancels the call:
+// spec 2026-07-28, basic/patterns/cancellation. mu is held.
+func (c *call) leave(r *callRound, why string) {
+	i := slices.Index(c.rounds, r)
+	if i < 0 {
+		return
+	}
+	c.rounds = slices.Delete(c.rounds, i, i+1)
+	if len(c.rounds) == 0 && (c.phase == starting || c.phase == running) {
+		c.engine.metrics.cancelled()
+		c.terminate(ErrGone, why)
+	}
+}
+
+// Close implements Round.
+func (r *callRound) Close() {
+	c := r.call
+	c.mu.Lock()
+	c.leave(r, "the client's request has ended")
+	r.gone = true
+	var finish *legacy.Exchange
+	if c.inline == r {
+		finish = c.x
+		c.inline, c.driver = nil, byGoroutine // nobody else may finish it
+	}
+	c.mu.Unlock()
+	if finish != nil {
+		finish.Finish()
+	}
+	c.engine.rounds.Add(-1)
+}

@@ -1,0 +1,435 @@
+package state
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+const limit = 4096
+
+func sample() *Token {
+	return &Token{
+		Owner:     "replica-7f3a",
+		Call:      [16]byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16},
+		Round:     3,
+		Upstream:  "everything",
+		Principal: [16]byte{0xaa, 0xbb},
+		Request:   [16]byte{0xcc, 15: 0xdd},
+		Expires:   1_800_000_000,
+	}
+}
+
+func newRing(t testing.TB, keys ...Key) *Ring {
+	t.Helper()
+	r, err := NewRing(keys...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestRoundTrip(t *testing.T) {
+	r := newRing(t, NewKey())
+	for name, want := range map[string]*Token{
+		"sample":   sample(),
+		"zero":     {},
+		"greatest": {Round: math.MaxUint32, Expires: math.MaxInt64},
+		"least":    {Expires: math.MinInt64},
+		"long":     {Owner: strings.Repeat("o", 300), Upstream: strings.Repeat("u", 70)},
+		"owner":    {Owner: "only"},
+		"upstream": {Upstream: "only"},
+		"binary":   {Owner: "\x00\xff", Upstream: "\xfe\n"},
+	} {
+		text := r.Seal([]byte("before "), want)
+		sealed, found := bytes.CutPrefix(text, []byte("before "))
+		if !found {
+			t.Fatalf("%s: Seal did not append: %q", name, text)
+		}
+		if bytes.ContainsFunc(sealed, func(c rune) bool {
+			return !strings.ContainsRune("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", c)
+		}) {
+			t.Errorf("%s: not base64url without padding: %s", name, sealed)
+		}
+		got, err := r.Open(sealed, len(sealed))
+		if err != nil || got != *want {
+			t.Errorf("%s: got %+v, %v; want %+v", name, got, err, *want)
+		}
+	}
+}
+
+// Nothing that was changed opens, and the reason is one that a caller can name.
+func TestTampering(t *testing.T) {
+	r := newRing(t, NewKey())
+	text := r.Seal(nil, sample())
+	known := []error{ErrTampered, ErrUnknownKey, ErrVersion}
+	refused := func(name string, text []byte, want ...error) {
+		t.Helper()
+		tok, err := r.Open(text, limit)
+		if !slices.ContainsFunc(want, func(e error) bool { return errors.Is(err, e) }) {
+			t.Errorf("%s: got %+v, %v; want %v", name, tok, err, want)
+		}
+		if tok != (Token{}) {
+			t.Errorf("%s: a refused text gave a token", name)
+		}
+	}
+
+	raw, err := encoding.AppendDecode(nil, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range raw {
+		for bit := range 8 {
+			bad := slices.Clone(raw)
+			bad[i] ^= 1 << bit
+			want := ErrTampered
+			switch {
+			case i == 0:
+				want = ErrVersion
+			case i < headSize:
+				want = ErrUnknownKey
+			}
+			refused("flipped byte", encoding.AppendEncode(nil, bad), want)
+		}
+	}
+	for i := range text {
+		for c := range 256 {
+			if byte(c) == text[i] {
+				continue
+			}
+			bad := slices.Clone(text)
+			bad[i] = byte(c)
+			refused("other character", bad, known...)
+		}
+		refused("cut", text[:i], ErrTampered)
+		refused("cut in front", text[i+1:], known...)
+		for _, c := range []string{"\n", "\r", "=", " ", "A"} {
+			refused("inserted "+c, slices.Insert(slices.Clone(text), i, []byte(c)...), known...)
+		}
+	}
+	for _, tail := range []string{"\n", "\r\n", "\r\n\r\n", "=", "==", "A", "AAAA", " ", "\x00"} {
+		refused("tail", append(slices.Clone(text), tail...), ErrTampered)
+	}
+	refused("nil", nil, ErrTampered)
+	refused("no token", []byte("hello"), known...)
+	refused("head of another's", append(slices.Clone(text[:40]), r.Seal(nil, &Token{Owner: "x"})[40:]...), ErrTampered)
+
+	if _, err := r.Open(text, len(text)-1); !errors.Is(err, ErrTooLong) {
+		t.Errorf("over the limit: got %v, want ErrTooLong", err)
+	}
+	if _, err := r.Open(text, len(text)); err != nil {
+		t.Errorf("the text itself: %v", err)
+	}
+}
+
+// The spare bits of the last character have one value only, whatever the length.
+func TestOneTextPerToken(t *testing.T) {
+	r := newRing(t, NewKey())
+	for n := range 3 {
+		text := r.Seal(nil, &Token{Owner: strings.Repeat("o", n)})
+		opened := 0
+		for c := range 256 {
+			text[len(text)-1] = byte(c)
+			if _, err := r.Open(text, limit); err == nil {
+				opened++
+			}
+		}
+		if opened != 1 {
+			t.Errorf("owner of %d bytes: %d last characters open, want 1", n, opened)
+		}
+	}
+}
+
+// A key holder that writes another plain form is refused too.
+func TestPlainForm(t *testing.T) {
+	whole := sample().appendPlain(nil)
+	for i := range whole {
+		if new(Token).readPlain(whole[:i]) {
+			t.Errorf("cut to %d bytes: read", i)
+		}
+	}
+	fixed := whole[:48]
+	join := func(parts ...any) []byte {
+		b := slices.Clone(fixed)
+		for _, p := range parts {
+			switch p := p.(type) {
+			case int:
+				b = binary.AppendUvarint(b, uint64(p))
+			case uint64:
+				b = binary.AppendUvarint(b, p)
+			case []byte:
+				b = append(b, p...)
+			case string:
+				b = append(b, p...)
+			}
+		}
+		return b
+	}
+	if !new(Token).readPlain(join(1, 2, 1, 2, "oup")) {
+		t.Fatal("the right form is refused")
+	}
+	for name, b := range map[string][]byte{
+		"trailing byte":       join(1, 2, 1, 2, "oupx"),
+		"missing byte":        join(1, 2, 1, 2, "ou"),
+		"owner too long":      join(1, 2, 4, 0, "oup"),
+		"lengths wrap around": join(1, 2, 4, uint64(math.MaxUint64), "oup"),
+		"huge owner":          join(1, 2, uint64(math.MaxUint64), 4, "oup"),
+		"round too great":     join(uint64(math.MaxUint32)+1, 2, 1, 2, "oup"),
+		"long varint":         join([]byte{0x81, 0x00}, 2, 1, 2, "oup"),
+		"long zero":           join([]byte{0x80, 0x00}, 2, 1, 2, "oup"),
+		"endless varint":      join(1, bytes.Repeat([]byte{0xff}, 11), 1, 2, "oup"),
+	} {
+		if new(Token).readPlain(b) {
+			t.Errorf("%s: read", name)
+		}
+	}
+}
+
+func TestForeignKey(t *testing.T) {
+	ours, theirs := newRing(t, NewKey()), newRing(t, NewKey())
+	if _, err := ours.Open(theirs.Seal(nil, sample()), limit); !errors.Is(err, ErrUnknownKey) {
+		t.Errorf("got %v, want ErrUnknownKey", err)
+	}
+	// Somebody else's token under our key's id was made up, not rotated away.
+	raw, _ := encoding.AppendDecode(nil, theirs.Seal(nil, sample()))
+	copy(raw[1:headSize], (*ours.keys.Load())[0].id[:])
+	if _, err := ours.Open(encoding.AppendEncode(nil, raw), limit); !errors.Is(err, ErrTampered) {
+		t.Errorf("under our id: got %v, want ErrTampered", err)
+	}
+}
+
+// The order that the README gives: the new key last everywhere, then first
+// everywhere, then, once the old key's tokens have expired, the old key out.
+// Replicas take each step one after the other, and calls go on meanwhile.
+func TestRotationLosesNoToken(t *testing.T) {
+	old, fresh := NewKey(), NewKey()
+	replicas := []*Ring{newRing(t, old), newRing(t, old), newRing(t, old)}
+	var live [][]byte
+	exchange := func() (lost int) {
+		for _, r := range replicas {
+			live = append(live, r.Seal(nil, sample()))
+		}
+		for _, r := range replicas {
+			for _, text := range live {
+				if got, err := r.Open(text, limit); err != nil || got != *sample() {
+					lost++
+				}
+			}
+		}
+		return lost
+	}
+	step := func(name string, keys ...Key) {
+		t.Helper()
+		for i, r := range replicas {
+			if err := r.Replace(keys...); err != nil {
+				t.Fatal(err)
+			}
+			if lost := exchange(); lost != 0 {
+				t.Errorf("%s on replica %d: %d tokens lost", name, i, lost)
+			}
+		}
+	}
+	exchange()
+	step("add last", old, fresh)
+	step("move first", fresh, old)
+	live = nil // park_ttl goes by: what the old key sealed has expired
+	step("remove old", fresh)
+
+	// The short cut loses tokens, or the story above would prove nothing.
+	if err := replicas[0].Replace(NewKey(), fresh); err != nil {
+		t.Fatal(err)
+	}
+	if exchange() == 0 {
+		t.Error("a key that seals before all replicas know it lost no token")
+	}
+}
+
+func TestReplace(t *testing.T) {
+	key := NewKey()
+	r := newRing(t, key, key) // twice counts once
+	if n := len(*r.keys.Load()); n != 1 {
+		t.Errorf("%d keys, want 1", n)
+	}
+	twin, twin2 := sameID(t)
+	many := make([]Key, MaxKeys+1)
+	for i := range many {
+		many[i] = NewKey()
+	}
+	text := r.Seal(nil, sample())
+	for name, keys := range map[string][]Key{
+		"none":        nil,
+		"zero":        {NewKey(), {}},
+		"too many":    many,
+		"same id":     {NewKey(), twin, twin2},
+		"placeholder": {{}},
+	} {
+		if err := r.Replace(keys...); !errors.Is(err, ErrKey) {
+			t.Errorf("%s: got %v, want ErrKey", name, err)
+		}
+		if _, err := NewRing(keys...); !errors.Is(err, ErrKey) {
+			t.Errorf("%s: NewRing: got %v, want ErrKey", name, err)
+		}
+		if _, err := r.Open(text, limit); err != nil {
+			t.Errorf("%s: the ring lost its keys: %v", name, err)
+		}
+	}
+	if err := r.Replace(many[:MaxKeys]...); err != nil {
+		t.Errorf("%d keys: %v", MaxKeys, err)
+	}
+}
+
+// sameID finds two keys with one id; ids have 32 bits, so that takes some 80,000 tries.
+func sameID(t *testing.T) (a, b Key) {
+	seen := make(map[[keyIDSize]byte]uint32)
+	for i := uint32(1); i < 1<<21; i++ {
+		var k Key
+		binary.BigEndian.PutUint32(k[:], i)
+		if j, ok := seen[k.id()]; ok {
+			binary.BigEndian.PutUint32(a[:], j)
+			return a, k
+		}
+		seen[k.id()] = i
+	}
+	t.Fatal("no two keys with one id found")
+	return a, b
+}
+
+func TestNoncesAreUsedOnce(t *testing.T) {
+	r := newRing(t, NewKey())
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	seen := make(map[string]bool)
+	const workers, each = 4, 5 * nonceBatch
+	for range workers {
+		wg.Go(func() {
+			for range each {
+				raw, err := encoding.AppendDecode(nil, r.Seal(nil, sample()))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				seen[string(raw[headSize:headSize+nonceSize])] = true
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if len(seen) != workers*each {
+		t.Errorf("%d tokens have %d nonces", workers*each, len(seen))
+	}
+	if seen[string(make([]byte, nonceSize))] {
+		t.Error("a nonce is all zero")
+	}
+}
+
+func TestReplaceWhileInUse(t *testing.T) {
+	a, b := NewKey(), NewKey()
+	r := newRing(t, a, b)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 200 {
+				if _, err := r.Open(r.Seal(nil, sample()), limit); err != nil {
+					t.Errorf("open: %v", err)
+				}
+			}
+		})
+	}
+	for range 50 {
+		for _, keys := range [][]Key{{b, a}, {a, b}} {
+			if err := r.Replace(keys...); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	wg.Wait()
+}
+
+func TestAllocations(t *testing.T) {
+	r := newRing(t, NewKey())
+	tok := sample()
+	buf := make([]byte, 0, 512)
+	if n := testing.AllocsPerRun(200, func() { buf = r.Seal(buf[:0], tok) }); n != 0 {
+		t.Errorf("Seal: %v allocations, want 0", n)
+	}
+	// One: the two names.
+	if n := testing.AllocsPerRun(200, func() {
+		if _, err := r.Open(buf, limit); err != nil {
+			t.Error(err)
+		}
+	}); n != 1 {
+		t.Errorf("Open: %v allocations, want 1", n)
+	}
+	bad := slices.Clone(buf)
+	bad[len(bad)-3] ^= 1
+	if n := testing.AllocsPerRun(200, func() {
+		if _, err := r.Open(bad, limit); err == nil {
+			t.Error("opened")
+		}
+	}); n > 1 { // the decoder's error
+		t.Errorf("Open of a forgery: %v allocations, want at most 1", n)
+	}
+}
+
+func FuzzOpen(f *testing.F) {
+	r := newRing(f, NewKey(), Key{1})
+	fixed := newRing(f, Key{1}) // seeds in the corpus stay of use
+	f.Add(fixed.Seal(nil, sample()))
+	f.Add(fixed.Seal(nil, &Token{}))
+	f.Add(sample().appendPlain(nil))
+	f.Add(new(Token).appendPlain(nil))
+	f.Add([]byte("AQAAAAA"))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		again := func(tok Token) {
+			got, err := r.Open(r.Seal(nil, &tok), math.MaxInt)
+			if err != nil || got != tok {
+				t.Fatalf("sealed again: got %+v, %v; want %+v", got, err, tok)
+			}
+		}
+		// As a client sends it.
+		tok, err := r.Open(data, limit)
+		switch {
+		case err == nil:
+			again(tok)
+		case !errors.Is(err, ErrTampered) && !errors.Is(err, ErrUnknownKey) &&
+			!errors.Is(err, ErrTooLong) && !errors.Is(err, ErrVersion):
+			t.Fatalf("an error of its own: %v", err)
+		}
+		// As what a key holder may have sealed: behind the authentication.
+		var plain Token
+		if plain.readPlain(data) {
+			if form := plain.appendPlain(nil); !bytes.Equal(form, data) {
+				t.Fatalf("two plain forms of one token: %x and %x", data, form)
+			}
+			again(plain)
+		}
+	})
+}
+
+func BenchmarkSeal(b *testing.B) {
+	r := newRing(b, NewKey(), NewKey())
+	tok := sample()
+	buf := make([]byte, 0, 512)
+	b.ReportAllocs()
+	for b.Loop() {
+		buf = r.Seal(buf[:0], tok)
+	}
+}
+
+func BenchmarkOpen(b *testing.B) {
+	r := newRing(b, NewKey(), NewKey())
+	text := r.Seal(nil, sample())
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := r.Open(text, limit); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/holdfast-mcp/holdfast/config"
+)
+
+const usage = `Holdfast lets modern MCP clients (2026-07-28) use legacy MCP servers.
+
+usage: holdfast COMMAND [flags]
+
+  serve    serve legacy servers to modern clients
+  config   print the settings that serve would use, or their table
+  keygen   print a new request-state key
+  call     call a tool of a modern MCP server, for people
+  version  print the version of this program and its parts
+  help     explain a command: holdfast help serve
+
+A start: holdfast serve --upstream http://127.0.0.1:3001/mcp
+serves that server to modern clients at http://127.0.0.1:8080/mcp.
+`
+
+const serveUsage = `usage: holdfast serve --upstream URL [flags]
+       holdfast serve --config FILE [flags]
+
+Serves legacy MCP servers to modern clients until SIGTERM or SIGINT; then it
+ends within shutdown.grace, or at once at a second signal. Exit codes: 0 ended
+as asked; 1 could not serve; 2 wrong flags or settings.
+
+`
+
+const configUsage = `usage: holdfast config [flags of serve]
+       holdfast config --markdown
+
+Prints the settings that holdfast serve would use with the same file, variables
+and flags, as a YAML file. Secrets are masked; put them back before the file is
+used. --markdown prints the table of all settings instead. See holdfast help serve
+for the flags.
+`
+
+const versionUsage = `usage: holdfast version
+
+Prints the version, commit and Go version of this program, and the versions of
+the modules that matter most.
+`
+
+const keygenUsage = `usage: holdfast keygen
+
+Prints a new random request-state key, 64 hexadecimal digits, for state.keys or a
+line of the file that --state-key-file names. It is a secret.
+`
+
+// runHelp explains a command, or lists them.
+func runHelp(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	if len(args) > 1 {
+		return misused(stderr, "holdfast help", fmt.Errorf("one command at a time, not %q", args), "holdfast help")
+	}
+	text := usage
+	if len(args) == 1 {
+		switch args[0] {
+		case "serve":
+			text = serveUsage + config.Usage()
+		case "config":
+			text = configUsage
+		case "version":
+			text = versionUsage
+		case "keygen":
+			text = keygenUsage
+		case "call":
+			return call(ctx, []string{"--help"}, stdin, stdout, stderr)
+		case "help":
+		default:
+			return misused(stderr, "holdfast help", fmt.Errorf("there is no command %q", args[0]), "holdfast help")
+		}
+	}
+	return printed(stdout, stderr, "holdfast help", text)
+}

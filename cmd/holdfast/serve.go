@@ -1,0 +1,255 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/rs/zerolog"
+	"golang.org/x/term"
+
+	"github.com/holdfast-mcp/holdfast/adapter"
+	"github.com/holdfast-mcp/holdfast/adapter/legacy"
+	"github.com/holdfast-mcp/holdfast/adapter/state"
+	"github.com/holdfast-mcp/holdfast/config"
+	"github.com/holdfast-mcp/holdfast/proxy"
+)
+
+// serve runs the proxy until ctx ends, and then stops within shutdown.grace.
+func serve(ctx context.Context, c *config.Config, stderr io.Writer) error {
+	log := newLogger(c.Log, stderr)
+	raiseFiles(log)
+	var running sync.WaitGroup
+	defer running.Wait()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+
+	ring, err := keyRing(ctx, c.State, log, &running)
+	if err != nil {
+		return err
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	engine, err := newEngine(c, ring, log, registry)
+	if err != nil {
+		return err
+	}
+	front := proxy.New(proxySettings(c), proxy.Behind(engine), log, registry)
+	failed := make(chan error, 2)
+	down := func(err error) error {
+		return errors.Join(err, shutdown(c.Shutdown.Grace, engine, front, log))
+	}
+
+	listener, err := net.Listen("tcp", c.Listen)
+	if err != nil {
+		return down(fmt.Errorf("listen: %w", err))
+	}
+	if c.Admin != "" {
+		adminListener, err := net.Listen("tcp", c.Admin)
+		if err != nil {
+			_ = listener.Close()
+			return down(fmt.Errorf("listen for admin: %w", err))
+		}
+		admin := proxy.NewAdmin(front.Ready, registry, log)
+		running.Add(1)
+		go func() {
+			defer running.Done()
+			if err := admin.Serve(adminListener); err != nil {
+				failed <- fmt.Errorf("admin: %w", err)
+			}
+		}()
+		defer func() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			_ = admin.Shutdown(ctx) // nothing of worth runs there
+		}()
+		log.Info().Stringer("address", adminListener.Addr()).Msg("admin listening")
+	}
+	running.Add(1)
+	go func() {
+		defer running.Done()
+		if err := front.Serve(listener); err != nil {
+			failed <- err
+		}
+	}()
+	for _, u := range c.Upstreams {
+		log.Info().Str("upstream", u.Name).Str("url", u.URL).
+			Str("endpoint", "http://"+listener.Addr().String()+u.Path).Msg("serving")
+	}
+	select {
+	case <-ctx.Done():
+		log.Info().Dur("grace", c.Shutdown.Grace).Msg("stopping")
+		return down(nil)
+	case err := <-failed:
+		return down(err)
+	}
+}
+
+// shutdown ends the calls, then the connections.
+func shutdown(grace time.Duration, engine *adapter.Engine, front *proxy.Server, log zerolog.Logger) error {
+	ctx, cancel := context.WithTimeout(context.Background(), grace)
+	defer cancel()
+	var fronts sync.WaitGroup
+	fronts.Add(1)
+	var err error
+	go func() { // it waits for the requests that the engine ends
+		defer fronts.Done()
+		err = front.Shutdown(ctx)
+	}()
+	engine.Shutdown(ctx)
+	fronts.Wait()
+	if err != nil {
+		log.Warn().Err(err).Msg("not everything had ended within shutdown.grace")
+	}
+	log.Info().Msg("stopped")
+	return nil
+}
+
+func newEngine(c *config.Config, ring *state.Ring, log zerolog.Logger, reg prometheus.Registerer) (*adapter.Engine, error) {
+	replica := replicaID()
+	var upstreams []adapter.Upstream
+	for _, u := range c.Upstreams {
+		settings := legacySettings(c, u)
+		settings.IDPrefix = replica
+		server, err := legacy.NewServer(settings, log)
+		if err != nil {
+			return nil, err
+		}
+		upstreams = append(upstreams, adapter.Upstream{
+			Name: u.Name, Server: server,
+			Cache: adapter.Cache{TTLMillis: u.Cache.TTL.Milliseconds(), Scope: u.Cache.Scope},
+		})
+	}
+	settings := adapter.Settings{
+		Replica: replica,
+		Timeout: c.Calls.Timeout, MaxDuration: c.Calls.MaxDuration, Gather: c.Calls.Gather,
+		ParkTTL: c.Calls.ParkTTL, OutcomeTTL: c.Calls.OutcomeTTL, MaxOutcomeBytes: int64(c.Calls.MaxOutcomeBytes),
+		MaxCalls: c.Calls.Max, MaxParked: c.Calls.MaxParked, MaxParkedPerPrincipal: c.Calls.MaxParkedPerPrincipal,
+		MaxRounds: c.Calls.MaxRounds, MaxInputs: c.Calls.MaxInputs, MaxState: int(c.State.MaxBytes),
+		Buffer:       c.Stream.Buffer,
+		MaxListeners: c.Listeners.Max, MaxListenersPerPrincipal: c.Listeners.MaxPerPrincipal, MaxURIs: c.Listeners.MaxURIs,
+	}
+	switch c.Sessions.Anonymous {
+	case config.AnonymousShared:
+		settings.Anonymous = adapter.AnonymousShared
+	case config.AnonymousCall:
+		settings.Anonymous = adapter.AnonymousCall
+	}
+	return adapter.NewEngine(settings, upstreams, ring, log, adapter.NewMetrics(reg)), nil
+}
+
+// replicaID names this process among its peers and in upstream request ids.
+func replicaID() string {
+	var b [4]byte
+	_, _ = rand.Read(b[:]) // never fails, says crypto/rand
+	return hex.EncodeToString(b[:])
+}
+
+func legacySettings(c *config.Config, u config.Upstream) legacy.Settings {
+	s := legacy.Settings{
+		Name: u.Name, URL: u.URL,
+		ConnectTimeout: c.Upstream.ConnectTimeout, WriteTimeout: c.Upstream.WriteTimeout, PostTimeout: c.Upstream.PostTimeout,
+		OpenTimeout: c.Sessions.OpenTimeout, StreamWait: c.Upstream.StreamWait,
+		// A message on one line must not fail on the line's limit first.
+		MaxMessage: int(c.Upstream.MaxMessage), MaxLine: max(int(c.Upstream.MaxLine), int(c.Upstream.MaxMessage)+len("data: ")),
+		MaxDepth:     upstreamDepth,
+		MaxIdleConns: c.Upstream.MaxIdleConns, IdleConnTTL: c.Upstream.IdleConnTTL,
+		RetryMin: c.Upstream.RetryMin, RetryMax: c.Upstream.RetryMax, MaxResumes: c.Upstream.MaxResumes,
+		MaxSessions: c.Sessions.Max, MaxPerKey: c.Sessions.MaxPerKey, IdleTTL: c.Sessions.IdleTTL,
+		Queue: c.Sessions.Queue, QueueTimeout: c.Sessions.QueueTimeout,
+		MaxOrphans: c.Sessions.MaxOrphans, OrphanTTL: c.Sessions.OrphanTTL, ToolsTTL: c.Sessions.ToolsTTL,
+		QueueEligible: c.Sessions.Eligible == config.EligibleQueue, PushesOnGET: u.PushesOnGET,
+		ClientName: "holdfast", ClientVersion: buildVersion(),
+	}
+	for name, value := range u.Headers {
+		s.Headers = append(s.Headers, legacy.Field{Name: name, Value: value})
+	}
+	return s
+}
+
+// upstreamDepth is how deep a server's messages may nest: schemas nest deeper
+// than requests.
+const upstreamDepth = 512
+
+func proxySettings(c *config.Config) proxy.Settings {
+	s := proxy.Settings{
+		Origins: c.HTTP.AllowedOrigins, Hosts: c.Hosts(), PrincipalHeader: c.Principal.Header,
+		MaxBody: int(c.HTTP.MaxBody), MaxHeader: int(c.HTTP.MaxHeader), MaxDepth: c.HTTP.MaxDepth, MaxConnections: c.HTTP.MaxConnections,
+		ReadTimeout: c.HTTP.ReadTimeout, WriteTimeout: c.HTTP.WriteTimeout, IdleTimeout: c.HTTP.IdleTimeout,
+		StreamAfter: c.Stream.After, KeepAlive: c.Stream.KeepAlive,
+	}
+	for _, u := range c.Upstreams {
+		s.Routes = append(s.Routes, proxy.Route{Path: u.Path, Upstream: u.Name, Forward: u.ForwardHeaders})
+	}
+	return s
+}
+
+// keyRing makes the ring of request-state keys, and follows the key file.
+func keyRing(ctx context.Context, c config.State, log zerolog.Logger, running *sync.WaitGroup) (*state.Ring, error) {
+	switch {
+	case c.KeyFile != "":
+		keys, err := state.LoadKeyFile(c.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("state.key_file: %w", err)
+		}
+		ring, err := state.NewRing(keys...)
+		if err != nil {
+			return nil, fmt.Errorf("state.key_file: %w", err)
+		}
+		file := &state.KeyFile{Path: c.KeyFile, Ring: ring, Report: func(keys int, err error) {
+			if err != nil {
+				log.Error().Err(err).Msg("request-state keys not read again: the ones read before stay in use")
+				return
+			}
+			log.Info().Int("keys", keys).Msg("request-state keys read")
+		}}
+		running.Add(1)
+		go func() {
+			defer running.Done()
+			file.Run(ctx)
+		}()
+		return ring, nil
+	case len(c.Keys) > 0:
+		keys := make([]state.Key, len(c.Keys))
+		for i, text := range c.Keys {
+			var err error
+			if keys[i], err = state.ParseKey(text); err != nil {
+				return nil, fmt.Errorf("state.keys[%d]: %w", i, err)
+			}
+		}
+		ring, err := state.NewRing(keys...)
+		if err != nil {
+			return nil, fmt.Errorf("state.keys: %w", err)
+		}
+		return ring, nil
+	}
+	log.Warn().Msg("no request-state key is set: a random one seals them, so that they are lost when this process ends and mean nothing to other replicas (holdfast keygen, --state-key-file)")
+	return state.NewRing(state.NewKey())
+}
+
+func newLogger(c config.Log, w io.Writer) zerolog.Logger {
+	if c.Format == config.FormatConsole {
+		w = zerolog.ConsoleWriter{Out: w, TimeFormat: time.TimeOnly, NoColor: !coloured(w)}
+	}
+	level, err := zerolog.ParseLevel(c.Level)
+	if err != nil {
+		level = zerolog.InfoLevel // the configuration admits only levels that parse
+	}
+	return zerolog.New(zerolog.SyncWriter(w)).Level(level).With().Timestamp().Logger()
+}
+
+// coloured: colours are for terminals, and for people who did not refuse them
+// (no-color.org).
+func coloured(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("NO_COLOR") == ""
+}

@@ -1,0 +1,159 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Validate reports everything that is impossible, as an *Error.
+func (c *Config) Validate() error { return problemsError(c.check()) }
+
+func (c *Config) check() []Problem {
+	k := new(checker)
+	k.each(schema(), reflect.ValueOf(*c), "")
+	k.upstreams(c)
+	k.together(c)
+	return k.problems
+}
+
+// checker collects what is wrong with a Config.
+type checker struct{ problems []Problem }
+
+func (k *checker) note(key, value, want string) {
+	k.problems = append(k.problems, Problem{Key: key, Value: value, Want: want})
+}
+
+// each checks every value by itself.
+func (k *checker) each(s *setting, v reflect.Value, key string) {
+	switch s.kind {
+	case kindSection:
+		for _, p := range s.parts {
+			k.each(p, v.Field(p.field), join(key, p.name))
+		}
+	case kindSections:
+		for i := range v.Len() {
+			at := fmt.Sprintf("%s[%d]", key, i)
+			for _, p := range s.parts {
+				k.each(p, v.Index(i).Field(p.field), join(at, p.name))
+			}
+		}
+	case kindText:
+		k.text(s, v.String(), key)
+	case kindTexts:
+		for i, text := range v.Interface().([]string) {
+			k.text(s, text, fmt.Sprintf("%s[%d]", key, i))
+		}
+	case kindPairs:
+		k.pairs(s, v.Interface().(map[string]string), key)
+	default:
+		if n := v; s.bounded && (n.Int() < s.least || n.Int() > s.most) {
+			k.note(key, scalarText(v), "allowed: "+s.allowed())
+		}
+	}
+}
+
+func (k *checker) text(s *setting, text, key string) {
+	value := quoted(text)
+	switch {
+	case s.secret:
+		value = ""
+	case s.key == "upstreams[].url":
+		value = quoted(shownURL(text))
+	}
+	switch {
+	case !printable(text):
+		k.note(key, value, "must be UTF-8 without control characters")
+	case strings.Contains(text, Mask):
+		k.note(key, value, masked)
+	case len(s.words) > 0 && !slices.Contains(s.words, text),
+		s.form != nil && !s.form.fits(text):
+		k.note(key, value, "allowed: "+s.allowed())
+	}
+}
+
+const masked = "is masked, as holdfast config prints a secret; the real value belongs here"
+
+func (k *checker) pairs(s *setting, pairs map[string]string, key string) {
+	for _, name := range slices.Sorted(maps.Keys(pairs)) {
+		at := join(key, shownName(name))
+		switch {
+		case !s.form.fits(name):
+			k.note(at, "", "allowed: "+s.allowed())
+		case !printable(pairs[name]):
+			k.note(at, "", "the value must be UTF-8 without control characters")
+		case strings.Contains(pairs[name], Mask):
+			k.note(at, "", masked)
+		}
+	}
+}
+
+func printable(text string) bool {
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
+}
+
+// upstreams checks what must differ between upstreams, and their headers.
+func (k *checker) upstreams(c *Config) {
+	names, paths := map[string]int{}, map[string]int{}
+	for i, u := range c.Upstreams {
+		key := fmt.Sprintf("upstreams[%d]", i)
+		if first, taken := names[u.Name]; taken {
+			k.note(key+".name", quoted(u.Name), fmt.Sprintf("must be unique, but upstreams[%d] has it too", first))
+		} else {
+			names[u.Name] = i
+		}
+		if first, taken := paths[u.Path]; taken {
+			k.note(key+".path", quoted(u.Path), fmt.Sprintf("must be unique, but upstreams[%d] has it too", first))
+		} else {
+			paths[u.Path] = i
+		}
+		k.headers(u, key)
+	}
+}
+
+// headers refuses a field that would reach the server twice.
+func (k *checker) headers(u Upstream, key string) {
+	own := map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(u.Headers)) {
+		if low := strings.ToLower(name); own[low] {
+			k.note(join(key+".headers", shownName(name)), "", "is there twice; upper and lower case are the same")
+		} else {
+			own[low] = true
+		}
+	}
+	forwarded := map[string]bool{}
+	for i, name := range u.ForwardHeaders {
+		low, at := strings.ToLower(name), fmt.Sprintf("%s.forward_headers[%d]", key, i)
+		if own[low] {
+			k.note(at, quoted(name), "is in headers too; a field comes from one place")
+		}
+		if forwarded[low] {
+			k.note(at, quoted(name), "is there twice; upper and lower case are the same")
+		}
+		forwarded[low] = true
+	}
+}
+
+// maxKeys is how many request-state keys a key ring holds.
+const maxKeys = 64
+
+// together checks settings that make no sense beside each other.
+func (k *checker) together(c *Config) {
+	if c.Admin != "" && c.Admin == c.Listen && !strings.HasSuffix(c.Admin, ":0") {
+		k.note("admin", quoted(c.Admin), "must differ from listen")
+	}
+	if len(c.State.Keys) > 0 && c.State.KeyFile != "" {
+		k.note("state.key_file", quoted(c.State.KeyFile), "state.keys has keys too; use one of the two")
+	}
+	if len(c.State.Keys) > maxKeys {
+		k.note("state.keys", "", fmt.Sprintf("has %d keys; allowed: at most %d", len(c.State.Keys), maxKeys))
+	}
+	if c.Upstream.RetryMin > c.Upstream.RetryMax {
+		k.note("upstream.retry_min", durationText(c.Upstream.RetryMin),
+			"must not be above upstream.retry_max, which is "+durationText(c.Upstream.RetryMax))
+	}
+}

@@ -1,0 +1,161 @@
+package config
+
+import "time"
+
+// Config is every setting. The tags are read by schema.go:
+//
+//	koanf   the name in its section
+//	doc     what it means
+//	min max the allowed range, written as the setting is
+//	oneof   the allowed words
+//	form    the allowed shape, a name in forms
+//	secret  never printed
+type Config struct {
+	Listen    string     `koanf:"listen" form:"address" doc:"address that clients connect to"`
+	Admin     string     `koanf:"admin" form:"address?" doc:"address of /healthz, /readyz and /metrics; empty: none"`
+	Log       Log        `koanf:"log"`
+	Upstreams []Upstream `koanf:"upstreams"`
+	HTTP      HTTP       `koanf:"http"`
+	Stream    Stream     `koanf:"stream"`
+	Calls     Calls      `koanf:"calls"`
+	Sessions  Sessions   `koanf:"sessions"`
+	Principal Principal  `koanf:"principal"`
+	Upstream  Transport  `koanf:"upstream"`
+	State     State      `koanf:"state"`
+	Listeners Listeners  `koanf:"listeners"`
+	Shutdown  Shutdown   `koanf:"shutdown"`
+}
+
+// The words of Log.Format.
+const (
+	FormatJSON    = "json"
+	FormatConsole = "console"
+)
+
+// Log says what is logged, and how.
+type Log struct {
+	Level  string `koanf:"level" oneof:"trace debug info warn error" doc:"least level that is logged"`
+	Format string `koanf:"format" oneof:"json console" doc:"JSON lines, or text for people"`
+}
+
+// Upstream is a legacy server and where it is served.
+type Upstream struct {
+	Name           string            `koanf:"name" form:"name" doc:"what logs and metrics call it; unique"`
+	URL            string            `koanf:"url" form:"url" doc:"the server's endpoint"`
+	Path           string            `koanf:"path" form:"path" doc:"path that clients use; unique"`
+	Headers        map[string]string `koanf:"headers" form:"headers" secret:"true" doc:"header fields sent to the server with every request"`
+	ForwardHeaders []string          `koanf:"forward_headers" form:"forward" doc:"names of a client's header fields that go to the server, beside Authorization"`
+	Cache          Cache             `koanf:"cache"`
+	PushesOnGET    bool              `koanf:"pushes_on_get" doc:"the server is known to push its requests on the GET stream; otherwise this is learned"`
+}
+
+// The words of Cache.Scope.
+const (
+	ScopePrivate = "private"
+	ScopePublic  = "public"
+)
+
+// Cache is what clients are told about keeping lists and resources.
+type Cache struct {
+	TTL   time.Duration `koanf:"ttl" min:"0s" max:"24h" doc:"ttlMs of lists and resources that the server gave none for"`
+	Scope string        `koanf:"scope" oneof:"private public" doc:"cacheScope of the same; public only where every caller sees the same"`
+}
+
+// HTTP is the side towards clients.
+type HTTP struct {
+	AllowedOrigins []string      `koanf:"allowed_origins" form:"origin" doc:"values of Origin that may call; empty: those of the local machine, any port"`
+	AllowedHosts   []string      `koanf:"allowed_hosts" form:"host" doc:"names in Host that are served; empty: localhost, 127.0.0.1, [::1] and the host of listen unless that is a wildcard"`
+	MaxBody        Size          `koanf:"max_body" min:"1KiB" max:"1GiB" doc:"size of a request's body"`
+	MaxHeader      Size          `koanf:"max_header" min:"1KiB" max:"1MiB" doc:"size of a request's header"`
+	MaxDepth       int           `koanf:"max_depth" min:"8" max:"1000" doc:"nesting of a request's JSON"`
+	MaxConnections int           `koanf:"max_connections" min:"0" max:"10000000" doc:"open connections; 0: until file descriptors run out"`
+	ReadTimeout    time.Duration `koanf:"read_timeout" min:"10ms" max:"24h" doc:"time for a whole request from its first byte"`
+	WriteTimeout   time.Duration `koanf:"write_timeout" min:"10ms" max:"24h" doc:"time for each write to a client"`
+	IdleTimeout    time.Duration `koanf:"idle_timeout" min:"10ms" max:"24h" doc:"time until an idle connection is closed"`
+}
+
+// Stream is how responses become and stay server-sent events.
+type Stream struct {
+	After     time.Duration `koanf:"after" min:"1ms" max:"10m" doc:"silence after which a response becomes a stream"`
+	KeepAlive time.Duration `koanf:"keepalive" min:"10ms" max:"10m" doc:"silence on a stream after which a comment is sent"`
+	Buffer    int           `koanf:"buffer" min:"1" max:"65536" doc:"events that a slow client may lag behind before its call is ended with an error"`
+}
+
+// Calls are the limits of calls.
+type Calls struct {
+	Timeout               time.Duration `koanf:"timeout" min:"10ms" max:"24h" doc:"silence of the server after which a running call fails; progress resets it"`
+	MaxDuration           time.Duration `koanf:"max_duration" min:"10ms" max:"168h" doc:"time that a call may run in all"`
+	Gather                time.Duration `koanf:"gather" min:"0s" max:"1s" doc:"how long an input request waits for others, so that one answer carries all"`
+	ParkTTL               time.Duration `koanf:"park_ttl" min:"10ms" max:"168h" doc:"how long a parked call waits for its client"`
+	OutcomeTTL            time.Duration `koanf:"outcome_ttl" min:"10ms" max:"24h" doc:"how long an outcome is kept for a retry that is sent again"`
+	MaxOutcomeBytes       Size          `koanf:"max_outcome_bytes" min:"1MiB" max:"1TiB" doc:"size of all kept outcomes"`
+	Max                   int           `koanf:"max" min:"1" max:"10000000" doc:"calls in flight"`
+	MaxParked             int           `koanf:"max_parked" min:"1" max:"10000000" doc:"parked calls"`
+	MaxParkedPerPrincipal int           `koanf:"max_parked_per_principal" min:"1" max:"10000000" doc:"parked calls of one principal"`
+	MaxRounds             int           `koanf:"max_rounds" min:"1" max:"1000000" doc:"rounds of one call"`
+	MaxInputs             int           `koanf:"max_inputs" min:"1" max:"10000" doc:"open input requests of one call"`
+}
+
+// The words of Sessions.Anonymous and Sessions.Eligible.
+const (
+	AnonymousClientInfo = "client-info"
+	AnonymousShared     = "shared"
+	AnonymousCall       = "call"
+
+	EligibleOverflow = "overflow"
+	EligibleQueue    = "queue"
+)
+
+// Sessions are the legacy sessions with upstreams.
+type Sessions struct {
+	Anonymous    string        `koanf:"anonymous" oneof:"client-info shared call" doc:"callers without credentials share a session with the same clientInfo, with each other, or with nobody"`
+	Eligible     string        `koanf:"eligible" oneof:"overflow queue" doc:"where a server pushes its requests on the GET stream: further calls that may be asked something get further sessions, or wait"`
+	Max          int           `koanf:"max" min:"1" max:"10000000" doc:"sessions of one upstream"`
+	MaxPerKey    int           `koanf:"max_per_key" min:"1" max:"1000000" doc:"sessions of one principal with the same capabilities"`
+	IdleTTL      time.Duration `koanf:"idle_ttl" min:"10ms" max:"168h" doc:"how long a session is kept without use"`
+	OpenTimeout  time.Duration `koanf:"open_timeout" min:"10ms" max:"10m" doc:"time for opening a session"`
+	Queue        int           `koanf:"queue" min:"1" max:"1000000" doc:"calls that may wait for a session of one key"`
+	QueueTimeout time.Duration `koanf:"queue_timeout" min:"10ms" max:"24h" doc:"how long they wait"`
+	OrphanTTL    time.Duration `koanf:"orphan_ttl" min:"10ms" max:"24h" doc:"how long a server's request that belongs to no call waits for one"`
+	MaxOrphans   int           `koanf:"max_orphans" min:"1" max:"10000" doc:"such requests of one session"`
+	ToolsTTL     time.Duration `koanf:"tools_ttl" min:"10ms" max:"24h" doc:"how long a known tool list is used to check header fields"`
+}
+
+// Principal says who is calling.
+type Principal struct {
+	Header string `koanf:"header" form:"header?" doc:"header field in which a trusted proxy in front names the caller; empty: Authorization tells callers apart"`
+}
+
+// Transport is the side towards upstreams, the same for each.
+type Transport struct {
+	ConnectTimeout time.Duration `koanf:"connect_timeout" min:"10ms" max:"10m" doc:"time for connecting"`
+	WriteTimeout   time.Duration `koanf:"write_timeout" min:"10ms" max:"24h" doc:"time for sending one request"`
+	PostTimeout    time.Duration `koanf:"post_timeout" min:"10ms" max:"10m" doc:"time until an answer or a notification is acknowledged"`
+	StreamWait     time.Duration `koanf:"stream_wait" min:"0s" max:"10s" doc:"how long a new session waits for its GET stream to stand"`
+	MaxMessage     Size          `koanf:"max_message" min:"64KiB" max:"1GiB" doc:"size of one JSON body or event"`
+	MaxLine        Size          `koanf:"max_line" min:"4KiB" max:"1GiB" doc:"size of one line of an event stream"`
+	MaxIdleConns   int           `koanf:"max_idle_conns" min:"1" max:"1000000" doc:"idle connections kept for one upstream"`
+	IdleConnTTL    time.Duration `koanf:"idle_conn_ttl" min:"10ms" max:"24h" doc:"how long an idle connection is kept"`
+	RetryMin       time.Duration `koanf:"retry_min" min:"1ms" max:"10m" doc:"pause before a broken stream is opened again, doubled each time,"`
+	RetryMax       time.Duration `koanf:"retry_max" min:"1ms" max:"1h" doc:"up to this"`
+	MaxResumes     int           `koanf:"max_resumes" min:"1" max:"10000" doc:"attempts to resume one broken stream without an event in between"`
+}
+
+// State is the request state that clients carry from one round to the next.
+type State struct {
+	Keys     []string `koanf:"keys" form:"key" secret:"true" doc:"keys as holdfast keygen prints them; the first seals, all open; none and no key_file: a random one for this process"`
+	KeyFile  string   `koanf:"key_file" doc:"file with one key a line instead, read again when it changes"`
+	MaxBytes Size     `koanf:"max_bytes" min:"1KiB" max:"1MiB" doc:"size of a request state"`
+}
+
+// Listeners are the limits of subscriptions/listen.
+type Listeners struct {
+	Max             int `koanf:"max" min:"1" max:"10000000" doc:"open listeners"`
+	MaxPerPrincipal int `koanf:"max_per_principal" min:"1" max:"10000000" doc:"open listeners of one principal"`
+	MaxURIs         int `koanf:"max_uris" min:"1" max:"100000" doc:"resources that one listener subscribes to"`
+}
+
+// Shutdown is how serving ends.
+type Shutdown struct {
+	Grace time.Duration `koanf:"grace" min:"0s" max:"1h" doc:"time for running requests after SIGTERM"`
+}

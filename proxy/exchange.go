@@ -1,0 +1,312 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/holdfast-mcp/holdfast/adapter"
+	"github.com/holdfast-mcp/holdfast/adapter/jsonrpc"
+	"github.com/holdfast-mcp/holdfast/adapter/mcp"
+)
+
+// exchange is one HTTP request and its answer. It lives from the handler's
+// start until its end, or until the end of its stream, on the goroutine of
+// its connection, and is used again.
+type exchange struct {
+	s       *Server
+	ctx     *fasthttp.RequestCtx
+	started time.Time
+	conn    *conn // nil for connections that no listener of ours accepted
+	route   *route
+	header  header
+	req     adapter.Request
+
+	id     []byte // raw id of the client's request, once it is known
+	method int    // of methods
+	status int    // 0 for a client that left
+	round  Round
+	watch  *watch
+
+	// Of a stream: the notification that began it, or nil, and room for events.
+	streaming bool
+	first     []byte
+	event     []byte
+}
+
+var exchanges = sync.Pool{New: func() any { return new(exchange) }}
+
+// maxKept bounds the memory that an exchange keeps from one use to the next.
+const maxKept = 64 << 10
+
+// handle is fasthttp's handler.
+//
+// Hot: once per request.
+func (s *Server) handle(ctx *fasthttp.RequestCtx) {
+	x := exchanges.Get().(*exchange)
+	x.s, x.ctx, x.started = s, ctx, ctx.Time()
+	x.conn = connOf(ctx.Conn())
+	s.metrics.inFlight.Inc()
+	defer x.handled()
+	if err := x.serve(); err != nil {
+		x.refuse(err)
+	}
+}
+
+// handled ends the handler, whether or not it panicked.
+func (x *exchange) handled() {
+	if p := recover(); p != nil {
+		x.s.log.Error().Any("panic", p).Bytes("stack", debug.Stack()).Msg("request handler panicked")
+		x.streaming = false
+		x.ctx.Response.Reset()
+		x.refuse(refuse(adapter.ReasonInternal, "Internal error"))
+	}
+	if !x.streaming {
+		x.finish()
+	}
+}
+
+// finish ends the exchange. Nothing of it is used afterwards.
+func (x *exchange) finish() {
+	s := x.s
+	s.watcher.stop(x.watch)
+	if x.round != nil {
+		x.round.Close()
+	}
+	took := time.Since(x.started)
+	metrics := s.metrics.other
+	if x.route != nil {
+		metrics = x.route.metrics
+	}
+	metrics.count(x.method, x.status, took)
+	s.metrics.inFlight.Dec()
+	if e := s.log.Debug(); e != nil {
+		e.Str("method", methods[x.method]).Int("status", x.status).Bool("stream", x.streaming).Dur("took", took).Msg("request")
+	}
+	x.header.reset()
+	*x = exchange{header: x.header, event: x.event[:0]}
+	if cap(x.event) <= maxKept && cap(x.header.decoded) <= maxKept {
+		exchanges.Put(x)
+	}
+}
+
+// refuse answers with an error.
+func (x *exchange) refuse(err error) {
+	r := replyTo(err)
+	x.note(&r)
+	x.status = r.status
+	r.write(&x.ctx.Response, x.id)
+}
+
+// note counts and logs an error that the client is told.
+func (x *exchange) note(r *reply) {
+	if c, ok := x.s.metrics.refusals[r.reason]; ok {
+		c.Inc()
+	}
+	if r.unexpected != nil {
+		x.s.log.Error().Err(r.unexpected).Str("method", methods[x.method]).Msg("request ended with an unexpected error")
+	} else if e := x.s.log.Debug(); e != nil {
+		e.Str("reason", string(r.reason)).Int("code", r.err.Code).Str("error", r.err.Message).Msg("request refused")
+	}
+}
+
+// serve checks where a request comes from and where it goes. An error is the
+// answer.
+func (x *exchange) serve() error {
+	s, h := x.s, &x.ctx.Request.Header
+	path := h.RequestURI()
+	if i := bytes.IndexByte(path, '?'); i >= 0 {
+		path = path[:i]
+	}
+	x.header.read(h.RawHeaders(), s.settings.PrincipalHeader)
+	switch {
+	// A target with a host in it would be believed more than Host.
+	case len(path) == 0 || path[0] != '/':
+		return refuse(reasonTarget, "The request target must be a path")
+	case !s.hosts.admits(h.Host()):
+		return refuse(reasonHost, "This Host is not served here")
+	case x.header.origin.seen && !s.origins.admits(x.header.origin.value):
+		return refuse(reasonOrigin, "This Origin may not call")
+	}
+	route, ok := s.routes[string(path)]
+	if !ok {
+		if suffix, ok := bytes.CutPrefix(path, []byte(wellKnown)); ok {
+			return x.protectedResource(string(suffix))
+		}
+		x.text(fasthttp.StatusNotFound, "nothing is served at this path\n")
+		return nil
+	}
+	x.route = route
+	switch {
+	case !h.IsPost():
+		x.ctx.Response.Header.Set(fasthttp.HeaderAllow, fasthttp.MethodPost)
+		return refuse(reasonHTTPMethod, "The MCP endpoint takes POST only")
+	case x.header.repeated != "":
+		return refuse(reasonHeader, "The request has "+x.header.repeated+" twice")
+	case x.header.folded:
+		return refuse(reasonHeader, "A header is continued on a second line")
+	case !jsonType(x.header.contentType.value):
+		return refuse(reasonContentType, "Content-Type must be application/json")
+	case len(x.header.encoding) > 0 && !fold(x.header.encoding, "identity"):
+		return refuse(reasonContentType, "The body must have no Content-Encoding")
+	}
+	return x.post()
+}
+
+// post reads the message and has it answered.
+func (x *exchange) post() error {
+	s := x.s
+	msg, err := jsonrpc.ParseRequest(x.ctx.Request.Body(), s.settings.MaxDepth)
+	if msg.ID != nil && !msg.IsResponse() {
+		x.id = msg.ID
+	}
+	x.method = methodIndex(msg.Method)
+	switch {
+	case err != nil:
+		return err
+	case msg.IsNotification():
+		// Real clients post notifications/cancelled, which this transport has no
+		// use for: acting on its id could cancel another client's call.
+		x.status = fasthttp.StatusAccepted
+		x.ctx.Response.SetStatusCode(x.status)
+		return nil
+	case !msg.IsRequest():
+		return refuse(reasonResponse, "A client of "+mcp.Modern+" posts requests and notifications only")
+	case !x.header.accept.admits():
+		return refuse(reasonAccept, "Accept must admit application/json and text/event-stream")
+	}
+	decoded := s.dialect.Decode(&msg, &x.req)
+	if err := x.header.mirrors(&msg, &x.req, decoded); err != nil {
+		return err
+	}
+	if msg.Method == mcp.MethodListen && !x.ctx.Request.Header.IsHTTP11() {
+		return refuse(reasonHTTPVersion, msg.Method+" needs HTTP/1.1 or later")
+	}
+	// A pipelined request is run although its client may have left long since.
+	if x.conn != nil && x.conn.pipelined() && s.watcher.hungUp(x.conn.fd) {
+		x.gone()
+		return nil
+	}
+	x.req.Upstream = x.route.Upstream
+	x.req.Headers = &x.header
+	x.req.PrincipalHeader = string(x.header.principal.value)
+	x.req.Credentials.Authorization = string(x.header.authorization.value)
+	if len(x.route.Forward) > 0 {
+		x.req.Credentials.Forward = forward(x.ctx.Request.Header.RawHeaders(), x.route.Forward)
+	}
+	round, err := s.engine.Begin(&x.req)
+	if err != nil {
+		return err
+	}
+	x.round = round
+	return x.follow()
+}
+
+// follow waits for the round's first event and lets it decide the form of the
+// answer: plain JSON when it is the outcome, a stream otherwise.
+func (x *exchange) follow() error {
+	streams := x.ctx.Request.Header.IsHTTP11() // HTTP/1.0 has no chunks to stream in
+	streamAt := x.started.Add(x.s.settings.StreamAfter)
+	until := time.Now().Add(watchAfter)
+	if streams && until.After(streamAt) {
+		until = streamAt
+	}
+	for {
+		event, err := x.round.Next(until)
+		switch {
+		case errors.Is(err, adapter.ErrDeadline):
+			x.register()
+			if now := time.Now(); !streams {
+				until = now.Add(x.s.settings.KeepAlive)
+			} else if until = streamAt; !now.Before(streamAt) {
+				x.stream(nil)
+				return nil
+			}
+		case errors.Is(err, adapter.ErrGone):
+			x.gone()
+			return nil
+		case err != nil:
+			return err
+		case event.Outcome != nil:
+			x.plain(event.Outcome)
+			return nil
+		case streams:
+			x.stream(event.Notification)
+			return nil
+		}
+	}
+}
+
+// register has the connection watched from now on.
+func (x *exchange) register() {
+	if x.watch == nil && x.conn != nil {
+		x.watch = x.s.watcher.add(x.conn.fd, x.round)
+	}
+}
+
+// plain answers with one JSON body.
+func (x *exchange) plain(o *adapter.Outcome) {
+	resp := &x.ctx.Response
+	x.status = statusOfOutcome(o)
+	resp.SetStatusCode(x.status)
+	resp.Header.SetContentTypeBytes(jsonMedia)
+	resp.SwapBody(x.s.dialect.AppendOutcome(resp.SwapBody(nil)[:0], x.id, o))
+}
+
+// gone ends an exchange whose client has closed its connection.
+func (x *exchange) gone() {
+	x.status = 0
+	x.ctx.SetConnectionClose()
+}
+
+func (x *exchange) text(status int, body string) {
+	x.status = status
+	x.ctx.Response.SetStatusCode(status)
+	x.ctx.Response.Header.SetContentType("text/plain; charset=utf-8")
+	x.ctx.Response.SetBodyString(body)
+}
+
+// Metadata of RFC 9728, which tells clients where to get a token. It is the
+// upstream's, because the upstream is what they need one for.
+const (
+	wellKnown        = "/.well-known/oauth-protected-resource"
+	wellKnownTimeout = 10 * time.Second
+)
+
+func (x *exchange) protectedResource(suffix string) error {
+	s := x.s
+	route, ok := s.routes[suffix]
+	if suffix == "" || suffix == "/" {
+		route, ok = s.only, s.only != nil
+		suffix = ""
+	}
+	if !ok {
+		x.text(fasthttp.StatusNotFound, "nothing is served at this path\n")
+		return nil
+	}
+	x.route = route
+	if !x.ctx.IsGet() {
+		x.ctx.Response.Header.Set(fasthttp.HeaderAllow, fasthttp.MethodGet)
+		x.text(fasthttp.StatusMethodNotAllowed, "GET only\n")
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), wellKnownTimeout)
+	defer cancel()
+	status, contentType, body, err := s.engine.ProtectedResource(ctx, route.Upstream, strings.Clone(suffix))
+	if err != nil {
+		s.log.Warn().Err(err).Str("upstream", route.Upstream).Msg("protected resource metadata")
+		x.text(fasthttp.StatusBadGateway, "the server did not answer\n")
+		return nil
+	}
+	x.status = status
+	x.ctx.Response.SetStatusCode(status)
+	x.ctx.Response.Header.SetContentType(contentType)
+	x.ctx.Response.SetBody(body)
+	return nil
+}

@@ -1,0 +1,159 @@
+package proxy
+
+import (
+	"crypto/tls"
+	"errors"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// doors counts and limits the connections of all listeners of a server. It
+// stands in for fasthttp's MaxConnsPerIP and Concurrency, whose wrapper hides
+// the descriptor that the watcher needs.
+type doors struct {
+	limit   int
+	plain   bool // refusals can be told in plain HTTP
+	metrics *metrics
+	closing chan struct{}
+
+	mu    sync.Mutex
+	conns map[*conn]struct{}
+}
+
+// listener is a net.Listener whose connections doors counts.
+type listener struct {
+	net.Listener
+	doors *doors
+}
+
+// tooManyConnections is the whole answer to a connection above the limit.
+const tooManyConnections = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\n" +
+	"Content-Type: application/json\r\nContent-Length: 142\r\n\r\n" +
+	`{"jsonrpc":"2.0","error":{"code":-32603,"message":"This replica has all the connections that it may have","data":{"reason":"overload"}}}` + "\r\n\r\n\r\n"
+
+// Accept waits for the next connection below the limit. Running out of
+// descriptors does not end it, which would end fasthttp's server.
+func (l *listener) Accept() (net.Conn, error) {
+	var pause time.Duration
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			if !exhausted(err) {
+				return nil, err
+			}
+			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
+			select {
+			case <-l.doors.closing:
+				return nil, net.ErrClosed
+			case <-time.After(pause):
+			}
+			continue
+		}
+		if admitted := l.doors.admit(c); admitted != nil {
+			return admitted, nil
+		}
+	}
+}
+
+func exhausted(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) ||
+		errors.Is(err, syscall.ENOBUFS) || errors.Is(err, syscall.ENOMEM)
+}
+
+func (d *doors) admit(c net.Conn) *conn {
+	admitted := &conn{Conn: c, doors: d, fd: descriptor(c)}
+	d.mu.Lock()
+	full := len(d.conns) >= d.limit
+	if !full {
+		d.conns[admitted] = struct{}{}
+		d.metrics.connections.Set(float64(len(d.conns)))
+	}
+	d.mu.Unlock()
+	if !full {
+		return admitted
+	}
+	d.metrics.connectionsRefused.Inc()
+	if d.plain {
+		// A new connection's send buffer takes this without waiting.
+		_ = c.SetWriteDeadline(time.Now().Add(time.Second))
+		_, _ = c.Write([]byte(tooManyConnections))
+	}
+	_ = c.Close()
+	return nil
+}
+
+// closeAll cuts every connection that is still open.
+func (d *doors) closeAll() {
+	d.mu.Lock()
+	open := make([]*conn, 0, len(d.conns))
+	for c := range d.conns {
+		open = append(open, c)
+	}
+	d.mu.Unlock()
+	for _, c := range open {
+		_ = c.Close()
+	}
+}
+
+// conn is a client's connection.
+type conn struct {
+	net.Conn
+	doors *doors
+	fd    int // -1 when there is none
+	once  sync.Once
+
+	// Only the connection's own goroutine uses these.
+	reads  int // of the socket
+	served int // reads when the last request was handled
+}
+
+func (c *conn) Read(p []byte) (int, error) {
+	c.reads++
+	return c.Conn.Read(p)
+}
+
+// Close closes the connection and gives its place back.
+func (c *conn) Close() error {
+	c.once.Do(func() {
+		c.doors.mu.Lock()
+		delete(c.doors.conns, c)
+		c.doors.metrics.connections.Set(float64(len(c.doors.conns)))
+		c.doors.mu.Unlock()
+	})
+	return c.Conn.Close()
+}
+
+// pipelined reports whether a request came without a read of its own, that
+// is, in the bytes that the one before it was read from.
+func (c *conn) pipelined() bool {
+	same := c.reads == c.served
+	c.served = c.reads
+	return same
+}
+
+// connOf finds the connection below fasthttp's and TLS's wrappers.
+func connOf(c net.Conn) *conn {
+	if t, ok := c.(*tls.Conn); ok {
+		c = t.NetConn()
+	}
+	own, _ := c.(*conn)
+	return own
+}
+
+func descriptor(c net.Conn) int {
+	fd := -1
+	sc, ok := c.(syscall.Conn)
+	if !ok {
+		return fd
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return fd
+	}
+	if raw.Control(func(p uintptr) { fd = int(p) }) != nil {
+		return -1
+	}
+	return fd
+}

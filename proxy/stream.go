@@ -1,0 +1,117 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/holdfast-mcp/holdfast/adapter"
+)
+
+// An exchange that streams is its response's body. fasthttp calls WriteTo on
+// the connection's goroutine after the handler has returned, where each Write
+// becomes a chunk and is flushed, and Close before it does anything else with
+// the connection.
+
+// comment is what a stream says while there is nothing to say.
+var comment = []byte(": keep-alive\n\n")
+
+var streamMedia = []byte("text/event-stream")
+
+// stream makes the answer a stream. first is the notification that it begins
+// with, or nil.
+func (x *exchange) stream(first []byte) {
+	x.register()
+	x.first, x.streaming, x.status = first, true, fasthttp.StatusOK
+	resp := &x.ctx.Response
+	resp.SetStatusCode(fasthttp.StatusOK)
+	resp.Header.SetContentTypeBytes(streamMedia)
+	resp.Header.Set(fasthttp.HeaderCacheControl, "no-cache")
+	resp.Header.Set("X-Accel-Buffering", "no")
+	resp.ImmediateHeaderFlush = true
+	x.s.metrics.streams.Inc()
+	resp.SetBodyStream(x, -1)
+}
+
+// SupportsBodyWriteTo has fasthttp call WriteTo.
+func (x *exchange) SupportsBodyWriteTo() bool { return true }
+
+// Read is never called: the body is written by WriteTo.
+func (x *exchange) Read([]byte) (int, error) {
+	return 0, errors.New("a stream is written, not read")
+}
+
+// WriteTo writes the round's events until its outcome. An error closes the
+// connection.
+func (x *exchange) WriteTo(w io.Writer) (n int64, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			x.s.log.Error().Any("panic", p).Bytes("stack", debug.Stack()).Msg("stream panicked")
+			err = errors.New("stream panicked")
+		}
+	}()
+	next := comment
+	if x.first != nil {
+		next = x.message(x.first)
+	}
+	for last := false; ; {
+		if err := x.write(w, next); err != nil {
+			return n, err
+		}
+		n += int64(len(next))
+		if last {
+			return n, nil
+		}
+		event, err := x.round.Next(time.Now().Add(x.s.settings.KeepAlive))
+		switch {
+		case errors.Is(err, adapter.ErrDeadline):
+			next = comment
+		case errors.Is(err, adapter.ErrGone):
+			x.status = 0
+			return n, fmt.Errorf("stream: %w", err)
+		case err != nil:
+			r := replyTo(err)
+			x.note(&r)
+			x.event, last = r.appendEvent(x.event[:0], x.id), true
+			next = x.event
+		case event.Outcome != nil:
+			x.event, last = endEvent(x.s.dialect.AppendOutcome(beginEvent(x.event[:0]), x.id, event.Outcome), 0), true
+			next = x.event
+		default:
+			next = x.message(event.Notification)
+		}
+	}
+}
+
+// message makes an event of a notification.
+//
+// Hot: once per event.
+func (x *exchange) message(notification []byte) []byte {
+	x.event = endEvent(append(beginEvent(x.event[:0]), notification...), 0)
+	return x.event
+}
+
+// write gives each write its own deadline: a client that reads nothing for
+// that long is as good as gone.
+func (x *exchange) write(w io.Writer, p []byte) error {
+	if err := x.ctx.Conn().SetWriteDeadline(time.Now().Add(x.s.settings.WriteTimeout)); err != nil {
+		x.status = 0
+		return fmt.Errorf("stream: %w", err)
+	}
+	if _, err := w.Write(p); err != nil {
+		x.status = 0
+		return fmt.Errorf("stream: %w", err)
+	}
+	return nil
+}
+
+// Close ends the stream's exchange.
+func (x *exchange) Close() error {
+	x.s.metrics.streams.Dec()
+	x.finish()
+	return nil
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/holdfast-mcp/holdfast/test/bench/proc"
+)
+
+// TestMain lets this program be started as the mock, as the benchmark does
+// with itself.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "-role" {
+		os.Exit(start())
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func TestOptions(t *testing.T) {
+	o, err := parse([]string{"-quick", "-slice", "2s", "-targets", "nginx,direct", "-serve", "--log-level warn"}, os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.rounds != 3 || o.repeats != 1 || o.slice != 2*time.Second {
+		t.Errorf("quick with a slice given: got %d rounds, %d repeats, slice %s", o.rounds, o.repeats, o.slice)
+	}
+	if o.has(holdfast) || !o.has(direct) || !o.does("mrtr") || len(o.serve) != 2 {
+		t.Errorf("got %+v", o)
+	}
+}
+
+func TestOptionsRefuse(t *testing.T) {
+	for _, c := range []struct{ args, want string }{
+		{"-targets direct,apache", `"apache"`},
+		{"-only fast", `"fast"`},
+		{"-only parked -targets direct", "-only parked"},
+		{"-parked 0", "-parked: 0"},
+		{"-concurrency 65", "between 1 and 64"},
+		{"-slice -1s", "-slice"},
+		{"-get 200", "-get"},
+		{"more", `"more"`},
+	} {
+		var stderr bytes.Buffer
+		if code := run(t.Context(), strings.Fields(c.args), &stderr, &stderr); code != 1 || !strings.Contains(stderr.String(), c.want) {
+			t.Errorf("%s: got code %d, %s, want 1 and %s", c.args, code, stderr.String(), c.want)
+		}
+	}
+}
+
+func TestFigures(t *testing.T) {
+	all := map[string]*series{
+		direct:   {p50: []float64{100, 90, 500}, rate: []float64{10}},
+		nginx:    {p50: []float64{200, 210, 190}},
+		holdfast: {p50: []float64{250}},
+	}
+	if got := added(all, nginx); got != 100 {
+		t.Errorf("nginx adds %v, want 100", got)
+	}
+	if got := added(all, holdfast) / added(all, nginx); got != 1.5 {
+		t.Errorf("ratio of what is added: got %v, want 1.5", got)
+	}
+	if got := median(all, "nobody", rate); !math.IsNaN(got) {
+		t.Errorf("a target that took no turn: got %v, want NaN", got)
+	}
+}
+
+func TestRunMeasuresTheServerItself(t *testing.T) {
+	dir := t.TempDir()
+	var stdout, stderr bytes.Buffer
+	args := []string{"-targets", "direct", "-rounds", "2", "-slice", "50ms", "-concurrency", "2", "-out", dir}
+	if code := run(t.Context(), args, &stdout, &stderr); code != 0 {
+		t.Fatalf("exit code %d: %s", code, stderr.String())
+	}
+	for _, want := range []string{"Plain tools/call", "Calls with a question", "not measured", "commit: ", "machine: "} {
+		if !strings.Contains(stdout.String(), want) {
+			t.Errorf("output lacks %q:\n%s", want, stdout.String())
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "bench.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r struct {
+		Tables []struct{ Rows [][]string }
+		Faults []string
+	}
+	if err := json.Unmarshal(text, &r); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Tables) != 2 || len(r.Faults) != 0 {
+		t.Fatalf("got %d tables, faults %q", len(r.Tables), r.Faults)
+	}
+	for _, table := range r.Tables {
+		if row := table.Rows[0]; row[0] != direct || row[1] == "-" || row[1] == "0" {
+			t.Errorf("got row %q", row)
+		}
+	}
+	for _, name := range []string{"bench.md", "plain.svg", "mrtr.svg"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			t.Error(err)
+		}
+	}
+	if left, err := proc.Children(os.Getpid()); err != nil || len(left) != 0 {
+		t.Errorf("processes left: %v, %v", left, err)
+	}
+}

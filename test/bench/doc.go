@@ -1,0 +1,17 @@
+// Bench measures Holdfast beside the peers that a user would know: the server
+// without anything in front of it, and nginx as a plain reverse proxy.
+//
+//	go run ./test/bench            # all of it, a few minutes
+//	go run ./test/bench -quick     # less than half a minute, coarser figures
+//
+// It starts everything itself, on free ports of the loopback address: a fast
+// mock of a legacy server (this program again, with -role mock), nginx, and
+// Holdfast, which it builds. The peers get a legacy client (2025-11-25),
+// Holdfast a modern one (2026-07-28), as in life. What is compared takes turns
+// in short slices, so that a busy machine disturbs all alike, and a figure is
+// the median of its slices. The processor time per call of the proxy's
+// processes stands beside the rates, because it is steadier than they are.
+//
+// The figures come as a table on standard output, and as bench.md, bench.json
+// and charts in the folder given with -out. Nothing that was started remains.
+package main

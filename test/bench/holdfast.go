@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/holdfast-mcp/holdfast/test/bench/load"
+	"github.com/holdfast-mcp/holdfast/test/bench/proc"
+	"github.com/holdfast-mcp/holdfast/test/bench/report"
+)
+
+// holdfastConf raises the limits that would refuse the parked calls, and
+// leaves everything else as it is by default.
+const holdfastConf = `listen: LISTEN
+upstreams:
+  - name: mock
+    url: http://UPSTREAM/mcp
+    path: /mcp
+calls:
+  max: 20000
+  max_parked: 20000
+  max_parked_per_principal: 20000
+`
+
+// atOnce is a replica that parks a call with its first input request instead
+// of waiting for others (calls.gather).
+const atOnce = "holdfast-gather-0s"
+
+// settings are what a replica's configuration has besides holdfastConf.
+var settings = map[string]string{
+	holdfast: "",
+	atOnce:   "  gather: 0s\n",
+}
+
+// replica is a running Holdfast.
+type replica struct {
+	*proc.Child
+	addr string
+}
+
+// build builds Holdfast once for the run and returns the program.
+func (b *trial) build(ctx context.Context) (string, error) {
+	if b.binary != "" {
+		return b.binary, nil
+	}
+	program := filepath.Join(b.temp, holdfast)
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", program, "./cmd/holdfast")
+	cmd.Dir = b.root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build holdfast (leave it out with -targets direct,nginx): %w: %s", err, out)
+	}
+	b.binary = program
+	b.command("go build -o $TEMP/holdfast ./cmd/holdfast")
+	return program, nil
+}
+
+// startHoldfast starts a replica, with the settings of that name, in front of
+// a server and waits until it answers.
+func (b *trial) startHoldfast(ctx context.Context, name, upstream string) (*replica, error) {
+	program, err := b.build(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := &replica{}
+	if r.addr, err = freeAddr(); err != nil {
+		return nil, err
+	}
+	text := strings.NewReplacer("LISTEN", r.addr, "UPSTREAM", upstream).Replace(holdfastConf + settings[name])
+	conf := filepath.Join(b.temp, name+".yaml")
+	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
+		return nil, fmt.Errorf("start holdfast: %w", err)
+	}
+	if r.Child, err = proc.Start(name, program, append([]string{"serve", "--config", conf}, b.serve...)...); err != nil {
+		return nil, err
+	}
+	client := load.NewModern(r.addr, "/mcp", 63)
+	defer client.Close()
+	ready, cancel := context.WithTimeoutCause(ctx, 15*time.Second, errors.New("it did not answer server/discover in time"))
+	defer cancel()
+	if err := r.Until(ready, client.Discover); err != nil {
+		r.Stop()
+		return nil, err
+	}
+	b.command(strings.ReplaceAll(strings.Join(r.Args, " "), b.temp, "$TEMP"))
+	b.file(report.File{Name: name + ".yaml", Text: text})
+	return r, nil
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/holdfast-mcp/holdfast/test/bench/mock"
+	"github.com/holdfast-mcp/holdfast/test/bench/proc"
+)
+
+// serveMock is this program as the legacy server: it says where it listens and
+// serves until it is told to end.
+func serveMock(ctx context.Context, o options, stdout io.Writer) error {
+	if _, err := proc.Files(); err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", o.listen)
+	if err != nil {
+		return err
+	}
+	s := &mock.Server{NoStream: o.get == "405"}
+	fmt.Fprintf(stdout, "%s\n", l.Addr())
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(l) }()
+	select {
+	case <-ctx.Done():
+		s.Close(l)
+		return <-done
+	case err := <-done:
+		return err
+	}
+}
+
+// server is a running mock.
+type server struct {
+	*proc.Child
+	addr string
+}
+
+// startServer starts a mock of its own process.
+func (b *trial) startServer(ctx context.Context) (*server, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("start mock: %w", err)
+	}
+	child, err := proc.Start("mock", self, "-role", "mock", "-get", b.get)
+	if err != nil {
+		return nil, err
+	}
+	s := &server{Child: child}
+	ready, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	err = s.Until(ready, func() error {
+		line, _, whole := strings.Cut(s.Log(), "\n")
+		if !whole {
+			return errors.New("it has not said where it listens")
+		}
+		s.addr = line
+		return nil
+	})
+	if err != nil {
+		s.Stop()
+		return nil, err
+	}
+	b.command("go run ./test/bench -role mock -get " + b.get)
+	return s, nil
+}
+
+// counts are the mock's counters; see [mock.Stats].
+type counts struct{ Sessions, Echoed, Asked, Answered, Left, Stray, Waiting int }
+
+// counts asks the mock what it has seen.
+func (s *server) counts(ctx context.Context) (counts, error) {
+	var c counts
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.addr+"/stats", nil)
+	if err != nil {
+		return c, err
+	}
+	req.Close = true
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return c, fmt.Errorf("ask mock for its counts: %w", err)
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(resp.Body).Decode(&c); err != nil {
+		return c, fmt.Errorf("ask mock for its counts: %w", err)
+	}
+	return c, nil
+}
+
+// freeAddr returns an address that nobody listens on.
+func freeAddr() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("find a free port: %w", err)
+	}
+	defer l.Close()
+	return l.Addr().String(), nil
+}

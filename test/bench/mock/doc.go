@@ -1,0 +1,12 @@
+// Package mock is a legacy MCP server (2025-11-25, Streamable HTTP) that costs
+// as little as it can, so that a benchmark measures what stands in front of it.
+//
+// It keeps to the revision where a client can tell: sessions are opened by
+// initialize and closed by DELETE, a request without one is refused, every
+// event has an id. Its tools are echo, which answers at once with plain JSON,
+// and ask, which opens an event stream, asks one elicitation on it, and ends
+// the stream with the result when the answer has been posted. A connection
+// whose stream waits costs one goroutine that reads, which is also how the
+// client's leaving is noticed; the answer is written to it by the goroutine of
+// the connection that brought it.
+package mock

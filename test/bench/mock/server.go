@@ -1,0 +1,113 @@
+package mock
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+)
+
+// Server is the mock. The zero value offers the GET stream.
+type Server struct {
+	// NoStream makes GET answer 405, as servers without a stream of their own do.
+	NoStream bool
+
+	sessions sync.Map // string -> struct{}
+	session  atomic.Uint64
+	open     questions
+	stats    Stats
+
+	wg    sync.WaitGroup
+	mu    sync.Mutex // guards what follows
+	conns map[net.Conn]struct{}
+	ended bool
+}
+
+// Stats counts what the server has seen since it began. GET /stats returns it.
+type Stats struct {
+	Sessions atomic.Int64 // opened by initialize
+	Echoed   atomic.Int64 // calls of echo
+	Asked    atomic.Int64 // questions asked
+	Answered atomic.Int64 // questions answered
+	Left     atomic.Int64 // questions whose stream was closed before the answer
+	Stray    atomic.Int64 // answers that no question waited for
+}
+
+// Stats returns the server's counters, which go on counting.
+func (s *Server) Stats() *Stats { return &s.stats }
+
+// AppendJSON appends the counters as a JSON object; waiting is the number of
+// questions without an answer.
+func (s *Stats) AppendJSON(dst []byte) []byte {
+	asked, answered, left := s.Asked.Load(), s.Answered.Load(), s.Left.Load()
+	for i, c := range []struct {
+		name string
+		n    int64
+	}{
+		{"sessions", s.Sessions.Load()}, {"echoed", s.Echoed.Load()}, {"asked", asked}, {"answered", answered},
+		{"left", left}, {"stray", s.Stray.Load()}, {"waiting", asked - answered - left},
+	} {
+		dst = append(dst, "{,"[min(i, 1)])
+		dst = strconv.AppendQuote(dst, c.name)
+		dst = append(dst, ':')
+		dst = strconv.AppendInt(dst, c.n, 10)
+	}
+	return append(dst, '}')
+}
+
+// Serve takes connections from l until [Server.Close], and returns nil then.
+// It closes l.
+func (s *Server) Serve(l net.Listener) error {
+	s.wg.Add(1)
+	defer s.wg.Done()
+	defer l.Close()
+	for {
+		nc, err := l.Accept()
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) {
+				return nil
+			}
+			return fmt.Errorf("accept: %w", err)
+		}
+		if !s.add(nc) {
+			nc.Close()
+			return nil
+		}
+	}
+}
+
+// add starts serving a connection unless the server has ended.
+func (s *Server) add(nc net.Conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return false
+	}
+	if s.conns == nil {
+		s.conns = make(map[net.Conn]struct{})
+	}
+	s.conns[nc] = struct{}{}
+	s.wg.Go(func() {
+		newConn(s, nc).serve()
+		nc.Close()
+		s.mu.Lock()
+		delete(s.conns, nc)
+		s.mu.Unlock()
+	})
+	return true
+}
+
+// Close closes l, which the server was given, and every connection, and
+// returns when nothing of the server runs any more.
+func (s *Server) Close(l net.Listener) {
+	s.mu.Lock()
+	s.ended = true
+	l.Close()
+	for nc := range s.conns {
+		nc.Close()
+	}
+	s.mu.Unlock()
+	s.wg.Wait()
+}

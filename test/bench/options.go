@@ -1,0 +1,141 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Names of what is measured.
+const (
+	direct   = "direct"
+	nginx    = "nginx"
+	holdfast = "holdfast"
+)
+
+// options are the program's flags.
+type options struct {
+	role        string
+	listen      string
+	get         string
+	targets     []string
+	only        string
+	quick       bool
+	rounds      int
+	slice       time.Duration
+	concurrency int
+	parked      int
+	repeats     int
+	beside      int
+	out         string
+	binary      string
+	serve       []string
+	limit       time.Duration
+}
+
+// parse reads the flags. Errors name the flag, the value and what is allowed.
+func parse(args []string, stderr io.Writer) (options, error) {
+	var o options
+	f := flag.NewFlagSet("bench", flag.ContinueOnError)
+	f.SetOutput(stderr)
+	f.StringVar(&o.role, "role", "bench", "`what` this process is: bench, or mock (the legacy server)")
+	f.StringVar(&o.listen, "listen", "127.0.0.1:0", "`address` of the mock")
+	f.StringVar(&o.get, "get", "hold", "what the mock does with GET: hold (a silent stream) or 405")
+	targets := f.String("targets", "direct,nginx,holdfast", "`what` takes turns")
+	f.StringVar(&o.only, "only", "", "one `part` only: plain, mrtr or parked")
+	f.BoolVar(&o.quick, "quick", false, "fewer and shorter slices: less than half a minute")
+	f.IntVar(&o.rounds, "rounds", 8, "slices of each target")
+	f.DurationVar(&o.slice, "slice", 1500*time.Millisecond, "length of a slice")
+	f.IntVar(&o.concurrency, "concurrency", 16, "calls at a time, 1 to 64")
+	f.IntVar(&o.parked, "parked", 10_000, "calls to park")
+	f.IntVar(&o.repeats, "repeats", 3, "how often to park them, each time on a fresh process")
+	f.IntVar(&o.beside, "beside", 160, "parked calls beside which others are timed; the same is done beside 16 times as many")
+	f.StringVar(&o.out, "out", "test/bench/out", "`folder` for the report, in the checkout")
+	f.StringVar(&o.binary, "holdfast", "", "`program` to measure instead of building the checkout's")
+	serve := f.String("serve", "", "further `flags` for holdfast serve, separated by spaces")
+	f.DurationVar(&o.limit, "limit", 8*time.Minute, "end of the run, whatever it is doing")
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	o.targets = strings.Split(*targets, ",")
+	o.serve = strings.Fields(*serve)
+	if o.quick {
+		given := map[string]bool{}
+		f.Visit(func(f *flag.Flag) { given[f.Name] = true })
+		o.shorten(given)
+	}
+	return o, o.check(f.Args())
+}
+
+// shorten makes the run quick, except where a flag was given.
+func (o *options) shorten(given map[string]bool) {
+	if !given["rounds"] {
+		o.rounds = 3
+	}
+	if !given["slice"] {
+		o.slice = 400 * time.Millisecond
+	}
+	if !given["repeats"] {
+		o.repeats = 1
+	}
+}
+
+func (o *options) check(rest []string) error {
+	if len(rest) > 0 {
+		return fmt.Errorf("unexpected argument %q", rest[0])
+	}
+	for _, target := range o.targets {
+		if !slices.Contains([]string{direct, nginx, holdfast}, target) {
+			return fmt.Errorf("-targets: %q is none of direct, nginx, holdfast", target)
+		}
+	}
+	for _, choice := range []struct {
+		flag, value string
+		allowed     []string
+	}{
+		{"role", o.role, []string{"bench", "mock"}},
+		{"get", o.get, []string{"hold", "405"}},
+		{"only", o.only, []string{"", "plain", "mrtr", "parked"}},
+	} {
+		if !slices.Contains(choice.allowed, choice.value) {
+			return fmt.Errorf("-%s: %q is none of %q", choice.flag, choice.value, choice.allowed)
+		}
+	}
+	for _, number := range []struct {
+		flag            string
+		value, from, to int
+	}{
+		{"rounds", o.rounds, 1, 1000},
+		{"concurrency", o.concurrency, 1, 64},
+		{"parked", o.parked, 1, 100_000},
+		{"repeats", o.repeats, 1, 100},
+		{"beside", o.beside, 1, 6000},
+	} {
+		if number.value < number.from || number.value > number.to {
+			return fmt.Errorf("-%s: %d is not between %d and %d", number.flag, number.value, number.from, number.to)
+		}
+	}
+	if o.only == "parked" && !o.has(holdfast) {
+		return errors.New("-only parked: calls can be parked on holdfast alone, and -targets leaves it out")
+	}
+	if o.slice <= 0 {
+		return fmt.Errorf("-slice: %s is not above zero", o.slice)
+	}
+	return nil
+}
+
+// has reports whether a target takes part.
+func (o *options) has(target string) bool { return slices.Contains(o.targets, target) }
+
+// does reports whether a part is to be measured.
+func (o *options) does(part string) bool { return o.only == "" || o.only == part }
+
+// String is what the figures depend on.
+func (o options) String() string {
+	return fmt.Sprintf("concurrency %d, %d slices of %s for each target, %d parked calls %d times",
+		o.concurrency, o.rounds, o.slice, o.parked, o.repeats)
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// revision is what is required, and the wire that all scenarios speak.
+const revision = "2026-07-28"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	flags := flag.NewFlagSet("conformance", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	direct := flags.Bool("direct", false, "leave Holdfast out: the suite against the legacy server")
+	url := flags.String("url", "", "run against this endpoint and start nothing")
+	timeout := flags.Duration("timeout", 5*time.Minute, "for the suite as a whole")
+	if err := flags.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return 0
+		}
+		return 2
+	}
+	passed, err := conform(ctx, *direct, *url, *timeout, stdout, stderr)
+	if err != nil {
+		fmt.Fprintln(stderr, "conformance:", err)
+	}
+	if err != nil || !passed {
+		return 1
+	}
+	return 0
+}
+
+func conform(ctx context.Context, direct bool, url string, timeout time.Duration, stdout, stderr io.Writer) (passed bool, err error) {
+	root, err := moduleRoot(ctx)
+	if err != nil {
+		return false, err
+	}
+	home := filepath.Join(root, "test", "conformance")
+	if err := install(ctx, home, stderr); err != nil {
+		return false, err
+	}
+	wanted, err := readRequirements(home)
+	if err != nil {
+		return false, err
+	}
+	results := filepath.Join(home, "results")
+	if err := os.RemoveAll(results); err != nil {
+		return false, err
+	}
+	if err := os.MkdirAll(results, 0o755); err != nil {
+		return false, err
+	}
+	if url == "" {
+		stage, err := raise(ctx, root, results, direct)
+		if err != nil {
+			return false, err
+		}
+		defer func() { err = errors.Join(err, stage.lower()) }()
+		url = stage.url
+	}
+	began := time.Now()
+	if err := runSuite(ctx, home, results, url, timeout); err != nil {
+		return false, err
+	}
+	outcomes, err := readOutcomes(results, wanted)
+	if err != nil {
+		return false, err
+	}
+	passed = report(stdout, wanted, outcomes)
+	fmt.Fprintf(stdout, "\n%s in %s; records in %s\n", url, time.Since(began).Round(time.Second/10), results)
+	return passed, nil
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+)
+
+// report prints the table, the failing checks and the counts; it tells whether
+// everything that has to pass did, and everything else has a reason.
+func report(out io.Writer, wanted requirements, outcomes map[string]outcome) bool {
+	mandatory := slices.Concat(wanted.required, extras)
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "SCENARIO\tRESULT\tPASSED\tFAILED\tWARNED\tSKIPPED")
+	for _, scenario := range mandatory {
+		o := outcomes[scenario]
+		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%d\n", scenario, verdict(o),
+			o.count("SUCCESS"), o.count("FAILURE"), o.count("WARNING"), o.count("SKIPPED"))
+	}
+	_ = table.Flush() // out is a terminal or a buffer
+
+	for _, scenario := range mandatory {
+		explain(out, scenario, outcomes[scenario])
+	}
+
+	fmt.Fprintln(out, "\nNot required and not passed:")
+	explained := true
+	for _, scenario := range wanted.notScored {
+		o := outcomes[scenario]
+		if slices.Contains(extras, scenario) || o.passed() {
+			continue
+		}
+		reason, known := reasons[scenario]
+		if !known {
+			reason, explained = "NO REASON IS KNOWN: this counts as a failure", false
+		}
+		fmt.Fprintf(out, "  %s: %s\n", scenario, reason)
+		if !known {
+			explain(out, scenario, o)
+		}
+	}
+
+	required := count(wanted.required, outcomes)
+	extra := count(extras, outcomes)
+	fmt.Fprintf(out, "\n%d of %d required, %d of %d extra\n", required, len(wanted.required), extra, len(extras))
+	return explained && required == len(wanted.required) && extra == len(extras)
+}
+
+func verdict(o outcome) string {
+	switch {
+	case o.passed():
+		return "pass"
+	case !o.ran:
+		return "DID NOT RUN"
+	case o.count("FAILURE") == 0 && o.count("WARNING") > 0:
+		return "WARN"
+	default:
+		return "FAIL"
+	}
+}
+
+// explain prints the checks for which a scenario did not pass.
+func explain(out io.Writer, scenario string, o outcome) {
+	if o.passed() {
+		return
+	}
+	fmt.Fprintf(out, "\n%s: %s\n", scenario, verdict(o))
+	for _, c := range o.checks {
+		if c.Status == "FAILURE" || c.Status == "WARNING" {
+			fmt.Fprintf(out, "  %s %s (%s)\n    %s\n", c.Status, c.ID, c.Name, c.Message)
+		}
+	}
+}
+
+func count(scenarios []string, outcomes map[string]outcome) (n int) {
+	for _, scenario := range scenarios {
+		if outcomes[scenario].passed() {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	startWithin = 20 * time.Second // for a program to be ready
+	stopWithin  = 10 * time.Second // for a program to end after SIGTERM
+)
+
+// stage is what the suite plays on: the legacy server, and Holdfast in front.
+type stage struct {
+	url      string
+	dir      string // of the binaries
+	programs []*program
+}
+
+// program is a running child process.
+type program struct {
+	name  string
+	cmd   *exec.Cmd
+	log   *os.File
+	ended chan struct{} // closed when the process is gone
+}
+
+// raise builds the binaries and starts them; their output goes to results.
+func raise(ctx context.Context, root, results string, direct bool) (s *stage, err error) {
+	dir, err := os.MkdirTemp("", "conformance")
+	if err != nil {
+		return nil, err
+	}
+	s = &stage{dir: dir}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.lower())
+		}
+	}()
+	packages := []string{"./test/fixture/conformanceserver"}
+	if !direct {
+		packages = append(packages, "./cmd/holdfast")
+	}
+	build := exec.CommandContext(ctx, "go", append([]string{"build", "-o", dir + string(filepath.Separator)}, packages...)...)
+	build.Dir, build.Stderr = root, os.Stderr
+	if err := build.Run(); err != nil {
+		return nil, fmt.Errorf("go build %s: %w", strings.Join(packages, " "), err)
+	}
+	if s.url, err = s.startFixture(results); err != nil || direct {
+		return s, err
+	}
+	s.url, err = s.startHoldfast(ctx, results, s.url)
+	return s, err
+}
+
+// startFixture starts the legacy server and reads its URL from its first line.
+func (s *stage) startFixture(results string) (url string, err error) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		return "", err
+	}
+	defer read.Close()
+	_, err = s.start(results, "conformanceserver", write, "-listen", "127.0.0.1:0")
+	write.Close()
+	if err != nil {
+		return "", err
+	}
+	_ = read.SetReadDeadline(time.Now().Add(startWithin)) // pipes have deadlines
+	line, err := bufio.NewReader(read).ReadString('\n')
+	if err != nil {
+		return "", fmt.Errorf("conformanceserver printed no URL: %w", err)
+	}
+	return strings.TrimSpace(line), nil
+}
+
+// startHoldfast starts the proxy on a free port and waits until it listens.
+func (s *stage) startHoldfast(ctx context.Context, results, upstream string) (url string, err error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	address := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		return "", err
+	}
+	holdfast, err := s.start(results, "holdfast", nil, "serve", "--listen", address, "--upstream", upstream)
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, startWithin)
+	defer cancel()
+	for tick := time.NewTicker(20 * time.Millisecond); ; {
+		if connection, err := new(net.Dialer).DialContext(ctx, "tcp", address); err == nil {
+			tick.Stop()
+			return "http://" + address + "/mcp", connection.Close()
+		}
+		select {
+		case <-tick.C:
+		case <-holdfast.ended:
+			tick.Stop()
+			return "", fmt.Errorf("holdfast ended at once, see %s", holdfast.log.Name())
+		case <-ctx.Done():
+			tick.Stop()
+			return "", fmt.Errorf("holdfast does not listen on %s after %v, see %s", address, startWithin, holdfast.log.Name())
+		}
+	}
+}
+
+func (s *stage) start(results, name string, stdout *os.File, args ...string) (*program, error) {
+	log, err := os.Create(filepath.Join(results, name+".log"))
+	if err != nil {
+		return nil, err
+	}
+	p := &program{name: name, log: log, ended: make(chan struct{}), cmd: exec.Command(filepath.Join(s.dir, name), args...)}
+	p.cmd.Stderr = log
+	p.cmd.Stdout = log
+	if stdout != nil {
+		p.cmd.Stdout = stdout
+	}
+	if err := p.cmd.Start(); err != nil {
+		log.Close()
+		return nil, err
+	}
+	go func() { // ends with the process, which lower sees to
+		_ = p.cmd.Wait() // the exit state is read from ProcessState
+		close(p.ended)
+	}()
+	s.programs = append(s.programs, p)
+	return p, nil
+}
+
+// lower stops the programs, last started first. Holdfast has to end by itself
+// and cleanly: the suite leaves parked calls and open streams behind.
+func (s *stage) lower() error {
+	var failures []error
+	for i := len(s.programs) - 1; i >= 0; i-- {
+		p := s.programs[i]
+		_ = p.cmd.Process.Signal(syscall.SIGTERM) // fails only where it has ended
+		select {
+		case <-p.ended:
+		case <-time.After(stopWithin):
+			_ = p.cmd.Process.Kill()
+			<-p.ended
+		}
+		if !p.cmd.ProcessState.Success() {
+			failures = append(failures, fmt.Errorf("%s: %s, see %s", p.name, p.cmd.ProcessState, p.log.Name()))
+		}
+		failures = append(failures, p.log.Close())
+	}
+	return errors.Join(append(failures, os.RemoveAll(s.dir))...)
+}
