@@ -35,7 +35,8 @@ type call struct {
 	engine   *Engine
 	up       *upstream
 	method   string
-	eligible bool
+	askable  bool // the method may be answered with input_required
+	eligible bool // and the client can be asked something
 	harmless bool
 	key      legacy.Key
 	msgID    uint64 // upstream request id and progress token
@@ -99,7 +100,7 @@ func (c *call) enter(to phase) bool {
 func (e *Engine) start(up *upstream, req *Request, caps *mcp.Capabilities, r *callRound) error {
 	traits := mcp.MethodTraits(req.Method)
 	c := &call{
-		engine: e, up: up, method: req.Method, harmless: traits.Harmless,
+		engine: e, up: up, method: req.Method, harmless: traits.Harmless, askable: traits.Eligible,
 		eligible: traits.Eligible && caps.Any(), level: req.LogLevel, key: e.key(req, caps),
 		creds: credentials(req), begun: time.Now(),
 	}
@@ -150,7 +151,7 @@ func (c *call) quick(s *legacy.Session, req *Request, text []byte) (sent bool, e
 	if c.eligible && s.HasOrphans() {
 		return false, nil
 	}
-	x := s.Prepare(c.msgID, c, c.creds, c.eligible, c.level)
+	x := s.Prepare(c.msgID, c, c.creds, c.eligible, c.askable, c.level)
 	x.SetMessage(text)
 	c.x = x
 	if c.level != mcp.LevelNone && s.LevelShort() {
@@ -272,7 +273,7 @@ func (c *call) prepare(ctx context.Context, s *legacy.Session, creds legacy.Cred
 	if c.eligible {
 		orphans = s.TakeOrphans()
 	}
-	x := s.Prepare(c.msgID, c, creds, c.eligible, c.level)
+	x := s.Prepare(c.msgID, c, creds, c.eligible, c.askable, c.level)
 	x.SetMessage(text)
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -41,7 +41,7 @@ type Log struct {
 // Upstream is a legacy server and where it is served.
 type Upstream struct {
 	Name           string            `koanf:"name" form:"name" doc:"what logs and metrics call it; unique"`
-	URL            string            `koanf:"url" form:"url" doc:"the server's endpoint"`
+	URL            string            `koanf:"url" form:"url" doc:"the endpoint of the server; must be given"`
 	Path           string            `koanf:"path" form:"path" doc:"path that clients use; unique"`
 	Headers        map[string]string `koanf:"headers" form:"headers" secret:"true" doc:"header fields sent to the server with every request"`
 	ForwardHeaders []string          `koanf:"forward_headers" form:"forward" doc:"names of a client's header fields that go to the server, beside Authorization"`
@@ -58,7 +58,7 @@ const (
 // Cache is what clients are told about keeping lists and resources.
 type Cache struct {
 	TTL   time.Duration `koanf:"ttl" min:"0s" max:"24h" doc:"ttlMs of lists and resources that the server gave none for"`
-	Scope string        `koanf:"scope" oneof:"private public" doc:"cacheScope of the same; public only where every caller sees the same"`
+	Scope string        `koanf:"scope" oneof:"private public" doc:"cacheScope of lists and resources that the server gave none for; public only where every caller sees the same"`
 }
 
 // HTTP is the side towards clients.
@@ -115,9 +115,9 @@ type Sessions struct {
 	IdleTTL      time.Duration `koanf:"idle_ttl" min:"10ms" max:"168h" doc:"how long a session is kept without use"`
 	OpenTimeout  time.Duration `koanf:"open_timeout" min:"10ms" max:"10m" doc:"time for opening a session"`
 	Queue        int           `koanf:"queue" min:"1" max:"1000000" doc:"calls that may wait for a session of one key"`
-	QueueTimeout time.Duration `koanf:"queue_timeout" min:"10ms" max:"24h" doc:"how long they wait"`
+	QueueTimeout time.Duration `koanf:"queue_timeout" min:"10ms" max:"24h" doc:"how long a call waits for a session"`
 	OrphanTTL    time.Duration `koanf:"orphan_ttl" min:"10ms" max:"24h" doc:"how long a server's request that belongs to no call waits for one"`
-	MaxOrphans   int           `koanf:"max_orphans" min:"1" max:"10000" doc:"such requests of one session"`
+	MaxOrphans   int           `koanf:"max_orphans" min:"1" max:"10000" doc:"server requests of one session that wait for a call"`
 	ToolsTTL     time.Duration `koanf:"tools_ttl" min:"10ms" max:"24h" doc:"how long a known tool list is used to check header fields"`
 }
 
@@ -136,8 +136,8 @@ type Transport struct {
 	MaxLine        Size          `koanf:"max_line" min:"4KiB" max:"1GiB" doc:"size of one line of an event stream"`
 	MaxIdleConns   int           `koanf:"max_idle_conns" min:"1" max:"1000000" doc:"idle connections kept for one upstream"`
 	IdleConnTTL    time.Duration `koanf:"idle_conn_ttl" min:"10ms" max:"24h" doc:"how long an idle connection is kept"`
-	RetryMin       time.Duration `koanf:"retry_min" min:"1ms" max:"10m" doc:"pause before a broken stream is opened again, doubled each time,"`
-	RetryMax       time.Duration `koanf:"retry_max" min:"1ms" max:"1h" doc:"up to this"`
+	RetryMin       time.Duration `koanf:"retry_min" min:"1ms" max:"10m" doc:"first pause before a broken stream is opened again; doubled each time"`
+	RetryMax       time.Duration `koanf:"retry_max" min:"1ms" max:"1h" doc:"longest pause before a broken stream is opened again"`
 	MaxResumes     int           `koanf:"max_resumes" min:"1" max:"10000" doc:"attempts to resume one broken stream without an event in between"`
 }
 

@@ -25,6 +25,10 @@ func (c *Config) YAML() ([]byte, error) {
 	})
 }
 
+// ShownURL is the URL as logs may have it: without the values of its query,
+// which are often secrets.
+func (u Upstream) ShownURL() string { return shownURL(u.URL) }
+
 // yaml writes every setting. show says what stands for a text.
 func (c *Config) yaml(show func(*setting, string) string) ([]byte, error) {
 	var out bytes.Buffer

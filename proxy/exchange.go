@@ -26,6 +26,7 @@ type exchange struct {
 	conn    *conn // nil for connections that no listener of ours accepted
 	route   *route
 	header  header
+	msg     jsonrpc.Message
 	req     adapter.Request
 
 	id     []byte // raw id of the client's request, once it is known
@@ -63,7 +64,6 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 func (x *exchange) handled() {
 	if p := recover(); p != nil {
 		x.s.log.Error().Any("panic", p).Bytes("stack", debug.Stack()).Msg("request handler panicked")
-		x.streaming = false
 		x.ctx.Response.Reset()
 		x.refuse(refuse(adapter.ReasonInternal, "Internal error"))
 	}
@@ -147,10 +147,6 @@ func (x *exchange) serve() error {
 	case !h.IsPost():
 		x.ctx.Response.Header.Set(fasthttp.HeaderAllow, fasthttp.MethodPost)
 		return refuse(reasonHTTPMethod, "The MCP endpoint takes POST only")
-	case x.header.repeated != "":
-		return refuse(reasonHeader, "The request has "+x.header.repeated+" twice")
-	case x.header.folded:
-		return refuse(reasonHeader, "A header is continued on a second line")
 	case !jsonType(x.header.contentType.value):
 		return refuse(reasonContentType, "Content-Type must be application/json")
 	case len(x.header.encoding) > 0 && !fold(x.header.encoding, "identity"):
@@ -161,13 +157,18 @@ func (x *exchange) serve() error {
 
 // post reads the message and has it answered.
 func (x *exchange) post() error {
-	s := x.s
-	msg, err := jsonrpc.ParseRequest(x.ctx.Request.Body(), s.settings.MaxDepth)
+	s, msg := x.s, &x.msg
+	var err error
+	*msg, err = jsonrpc.ParseRequest(x.ctx.Request.Body(), s.settings.MaxDepth)
 	if msg.ID != nil && !msg.IsResponse() {
 		x.id = msg.ID
 	}
 	x.method = methodIndex(msg.Method)
 	switch {
+	case x.header.repeated != "":
+		return refuse(reasonHeader, "The request has "+x.header.repeated+" twice")
+	case x.header.folded:
+		return refuse(reasonHeader, "A header is continued on a second line")
 	case err != nil:
 		return err
 	case msg.IsNotification():
@@ -181,15 +182,15 @@ func (x *exchange) post() error {
 	case !x.header.accept.admits():
 		return refuse(reasonAccept, "Accept must admit application/json and text/event-stream")
 	}
-	decoded := s.dialect.Decode(&msg, &x.req)
-	if err := x.header.mirrors(&msg, &x.req, decoded); err != nil {
+	decoded := s.dialect.Decode(msg, &x.req)
+	if err := x.header.mirrors(msg, &x.req, decoded); err != nil {
 		return err
 	}
 	if msg.Method == mcp.MethodListen && !x.ctx.Request.Header.IsHTTP11() {
 		return refuse(reasonHTTPVersion, msg.Method+" needs HTTP/1.1 or later")
 	}
 	// A pipelined request is run although its client may have left long since.
-	if x.conn != nil && x.conn.pipelined() && s.watcher.hungUp(x.conn.fd) {
+	if x.conn != nil && x.conn.pipelined() && hungUp(x.conn.fd) {
 		x.gone()
 		return nil
 	}
@@ -259,9 +260,13 @@ func (x *exchange) plain(o *adapter.Outcome) {
 	resp.SwapBody(x.s.dialect.AppendOutcome(resp.SwapBody(nil)[:0], x.id, o))
 }
 
+// statusGone is nginx's "client closed request".
+const statusGone = 499
+
 // gone ends an exchange whose client has closed its connection.
 func (x *exchange) gone() {
 	x.status = 0
+	x.ctx.SetStatusCode(statusGone) // which only a half-closed client sees
 	x.ctx.SetConnectionClose()
 }
 

@@ -64,6 +64,7 @@ func exhausted(err error) bool {
 
 func (d *doors) admit(c net.Conn) *conn {
 	admitted := &conn{Conn: c, doors: d, fd: descriptor(c)}
+	admitted.ahead.start(c)
 	d.mu.Lock()
 	full := len(d.conns) >= d.limit
 	if !full {
@@ -107,11 +108,23 @@ type conn struct {
 	// Only the connection's own goroutine uses these.
 	reads  int // of the socket
 	served int // reads when the last request was handled
+	ahead  ahead
 }
 
+// Read reads from the connection.
+//
+// Hot: twice per request.
 func (c *conn) Read(p []byte) (int, error) {
-	c.reads++
-	return c.Conn.Read(p)
+	if c.ahead.empty() {
+		c.reads++
+		if len(p) != 1 || !c.ahead.usable() {
+			return c.Conn.Read(p)
+		}
+		if err := c.ahead.read(); err != nil {
+			return 0, err
+		}
+	}
+	return c.ahead.take(p), nil
 }
 
 // Close closes the connection and gives its place back.

@@ -95,23 +95,13 @@ func sameInteger(text, arg []byte) bool {
 	return ok && a == b
 }
 
+// safeInteger reads a number as JSON spells it, so that 007 is none.
 func safeInteger(text []byte) (int64, bool) {
-	digits := len(text) > 0
-	for i, c := range text {
-		if c < '0' || c > '9' {
-			if c != '-' || i > 0 {
-				digits = false
-				break
-			}
-		}
-	}
-	if digits {
+	if plainInteger(text) {
 		n, err := strconv.ParseInt(string(text), 10, 64)
 		return n, err == nil && -maxSafe <= n && n <= maxSafe
 	}
-	// A number of JSON with a fraction or an exponent, and nothing else that
-	// ParseFloat reads, such as inf or 0x1p4.
-	if jsonrpc.Validate(text, jsonrpc.Strict, 1) != nil || text[0] != '-' && (text[0] < '0' || text[0] > '9') {
+	if len(text) == 0 || text[0] != '-' && (text[0] < '0' || text[0] > '9') || jsonrpc.Validate(text, jsonrpc.Strict, 1) != nil {
 		return 0, false
 	}
 	f, err := strconv.ParseFloat(string(text), 64)
@@ -119,4 +109,17 @@ func safeInteger(text []byte) (int64, bool) {
 		return 0, false
 	}
 	return int64(f), true
+}
+
+// plainInteger reports whether text is digits alone, without a leading zero.
+func plainInteger(text []byte) bool {
+	if len(text) > 0 && text[0] == '-' {
+		text = text[1:]
+	}
+	for _, c := range text {
+		if c < '0' || c > '9' {
+			return false
+		}
+	}
+	return len(text) > 0 && (text[0] != '0' || len(text) == 1)
 }

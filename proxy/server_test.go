@@ -209,3 +209,28 @@ func TestRequestMetrics(t *testing.T) {
 		t.Errorf("not counted: %v", want)
 	}
 }
+
+// However a request's bytes arrive, it is read whole: what is read together
+// with its first byte is not all of it.
+func TestRequestInPieces(t *testing.T) {
+	var got int
+	s := start(t, settings(), &scripted{begin: func(req *adapter.Request) (*scriptedRound, error) {
+		got = len(req.Args)
+		return newRound(result(`{}`)), nil
+	}})
+	c := s.dial(t)
+	for _, size := range []int{10, 3000, 5000, 100_000} {
+		args := `{"a":"` + strings.Repeat("x", size) + `"}`
+		text := post(strings.Replace(callBody, `{"a":1}`, args, 1))
+		for _, cuts := range [][]int{{len(text)}, {1, len(text)}, {1, 2, 100, len(text) - 1, len(text)}} {
+			from := 0
+			for _, to := range cuts {
+				c.send(text[from:to])
+				from = to
+			}
+			if resp, body := c.answer(); resp.StatusCode != 200 || got != len(args) {
+				t.Fatalf("size %d in %d pieces: got %d bytes, %d %s", size, len(cuts), got, resp.StatusCode, body)
+			}
+		}
+	}
+}

@@ -26,15 +26,16 @@ var streamMedia = []byte("text/event-stream")
 // with, or nil.
 func (x *exchange) stream(first []byte) {
 	x.register()
-	x.first, x.streaming, x.status = first, true, fasthttp.StatusOK
+	x.first, x.status = first, fasthttp.StatusOK
 	resp := &x.ctx.Response
 	resp.SetStatusCode(fasthttp.StatusOK)
 	resp.Header.SetContentTypeBytes(streamMedia)
 	resp.Header.Set(fasthttp.HeaderCacheControl, "no-cache")
 	resp.Header.Set("X-Accel-Buffering", "no")
 	resp.ImmediateHeaderFlush = true
-	x.s.metrics.streams.Inc()
 	resp.SetBodyStream(x, -1)
+	x.s.metrics.streams.Inc()
+	x.streaming = true // from here on Close ends the exchange
 }
 
 // SupportsBodyWriteTo has fasthttp call WriteTo.

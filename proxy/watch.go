@@ -135,8 +135,8 @@ func (w *watcher) close() {
 	<-w.done
 }
 
-// hungUp looks at one connection now.
-func (w *watcher) hungUp(fd int) bool {
+// hungUp looks at one connection now, on its own goroutine.
+func hungUp(fd int) bool {
 	if fd < 0 {
 		return false
 	}

@@ -19,7 +19,8 @@ type Dialect interface {
 	// Decode fills req from a request that was parsed strictly. It leaves
 	// Upstream, Credentials, PrincipalHeader and Headers alone. The slices of
 	// req alias those of msg. An error is an *adapter.Refusal or a
-	// *jsonrpc.Error, and req then holds what could be read.
+	// *jsonrpc.Error, and req then holds what could be read. What the client
+	// did not send is nil; an empty text is not.
 	Decode(msg *jsonrpc.Message, req *adapter.Request) error
 	// AppendOutcome appends the complete JSON-RPC response that tells a client
 	// how its round ended. id is the raw id of the client's request.

@@ -27,7 +27,7 @@ func integer(raw []byte) bool {
 	if len(raw) == 0 || raw[0] != '-' && (raw[0] < '0' || raw[0] > '9') {
 		return false
 	}
-	return bytes.IndexAny(raw, ".eE") < 0
+	return !bytes.ContainsAny(raw, ".eE")
 }
 
 // implementation reports whether raw is what clientInfo must be.

@@ -81,7 +81,8 @@ func (c *Cursor) stop() bool {
 }
 
 // Name returns the member's name, unescaped. It aliases the source unless the
-// name has escapes, and is nil in an array.
+// name has escapes; what is no valid UTF-8 in a server's text stays as it is
+// there. It is nil in an array.
 func (c *Cursor) Name() []byte {
 	if !c.object {
 		return nil

@@ -34,7 +34,7 @@ func Digest(h hash.Hash, raw []byte, skip func(name []byte) bool) {
 }
 
 // maxCanon bounds the buffers that stay in the pool.
-const maxCanon = 64 << 10
+const maxCanon = 256 << 10
 
 var canons = sync.Pool{New: func() any { return new(canon) }}
 

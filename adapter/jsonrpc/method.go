@@ -1,7 +1,10 @@
 package jsonrpc
 
-// methodName returns a method's name, without an allocation for those that MCP
-// has. They stand here and not in package mcp, which builds on this one.
+import "unicode/utf8"
+
+// methodName returns a method's name, with U+FFFD in place of what is no valid
+// UTF-8, because it ends up in logs and answers. Those that MCP has cost no
+// allocation; they stand here and not in package mcp, which builds on this one.
 func methodName(b []byte) string {
 	switch string(b) {
 	case "tools/call":
@@ -63,5 +66,8 @@ func methodName(b []byte) string {
 	case "notifications/elicitation/complete":
 		return "notifications/elicitation/complete"
 	}
-	return string(b)
+	if utf8.Valid(b) {
+		return string(b)
+	}
+	return string(appendValid(nil, b))
 }

@@ -35,7 +35,7 @@ func newScanner(data []byte, mode Mode, maxDepth int) *scanner {
 }
 
 // Stacks that a hostile text made larger than this do not stay in the pool.
-const maxKept = 1 << 10
+const maxKept = 4 << 10
 
 func (s *scanner) free() {
 	s.data = nil

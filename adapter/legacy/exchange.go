@@ -29,7 +29,8 @@ type Exchange struct {
 	stream
 	sink     Sink
 	id       uint64
-	eligible bool
+	eligible bool // it may be asked something, and holds a place on its session for it
+	askable  bool // its method may be; what arrives on its own stream is its own, declared or not
 	level    mcp.Level
 	creds    Credentials
 

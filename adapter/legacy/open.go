@@ -53,7 +53,7 @@ func (s *Server) open(ctx context.Context, e *entry, creds Credentials) (*Sessio
 
 func (s *Session) handshake(ctx context.Context, creds Credentials) error {
 	answer := &answer{}
-	x := s.Prepare(s.server.NextID(), answer, creds, false, mcp.LevelNone)
+	x := s.Prepare(s.server.NextID(), answer, creds, false, false, mcp.LevelNone)
 	s.entry.hold(s)
 	defer x.Finish()
 	params := []byte(`{"protocolVersion":"` + mcp.Latest + `","capabilities":`)

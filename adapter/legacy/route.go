@@ -52,7 +52,7 @@ func (s *Session) routeRequest(x *Exchange, m *jsonrpc.Message, borrowed bool) {
 	case mcp.MethodPing:
 		s.enqueue(s.housekeeping(), jsonrpc.AppendResult(getText(64), m.ID, []byte("{}")))
 	case mcp.MethodElicit, mcp.MethodCreateMessage, mcp.MethodRootsList:
-		if x != nil && x.eligible {
+		if x != nil && x.askable {
 			x.sink.Receive(m, borrowed)
 			return
 		}

@@ -66,8 +66,10 @@ func (s *Session) Info() *Info { return s.info }
 // Prepare registers a request that is about to be sent on a session that
 // Acquire lent with the same eligible. id comes from Server.NextID. Finish
 // undoes it.
-func (s *Session) Prepare(id uint64, sink Sink, creds Credentials, eligible bool, level mcp.Level) *Exchange {
-	x := &Exchange{sink: sink, id: id, eligible: eligible, level: level, creds: creds}
+// askable says that the method may be asked something, whatever the client
+// declared.
+func (s *Session) Prepare(id uint64, sink Sink, creds Credentials, eligible, askable bool, level mcp.Level) *Exchange {
+	x := &Exchange{sink: sink, id: id, askable: askable, eligible: eligible, level: level, creds: creds}
 	x.session = s
 	s.mu.Lock()
 	s.calls[x.id] = x
@@ -167,7 +169,7 @@ func (e *endpoint) settle(c *conn) {
 // error comes back as *jsonrpc.Error.
 func (s *Session) Request(ctx context.Context, creds Credentials, method string, params []byte) ([]byte, error) {
 	answer := &answer{}
-	x := s.Prepare(s.server.NextID(), answer, creds, false, mcp.LevelNone)
+	x := s.Prepare(s.server.NextID(), answer, creds, false, false, mcp.LevelNone)
 	s.entry.hold(s)
 	defer x.Finish()
 	x.SetMessage(jsonrpc.AppendRequest(Text(), x.AppendID(nil), method, params))

@@ -39,7 +39,7 @@ func runVersion(args []string, stdout, stderr io.Writer) int {
 
 func versionText(info *debug.BuildInfo) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "holdfast %s\n", cmp.Or(info.Main.Version, "(devel)"))
+	fmt.Fprintf(&b, "holdfast %s\n", mainVersion(info))
 	built := map[string]string{}
 	for _, s := range info.Settings {
 		built[s.Key] = s.Value
@@ -58,6 +58,20 @@ func versionText(info *debug.BuildInfo) string {
 		}
 	}
 	return b.String()
+}
+
+// buildVersion is the version of this program.
+func buildVersion() string {
+	info, _ := debug.ReadBuildInfo()
+	return mainVersion(info)
+}
+
+// mainVersion is (devel) where the build info has no version, or is not there.
+func mainVersion(info *debug.BuildInfo) string {
+	if info == nil {
+		return "(devel)"
+	}
+	return cmp.Or(info.Main.Version, "(devel)")
 }
 
 // used follows a replace directive.

@@ -1,0 +1,74 @@
+# Every target works on a fresh clone; `make help` lists them. CI calls the same
+# ones through .ci/run.
+
+GO ?= go
+UPSTREAM ?= http://127.0.0.1:3001/mcp
+LISTEN ?= 127.0.0.1:8080
+FUZZTIME ?= 20s
+
+# Fuzz targets as package:target; test/fuzz_test.go holds the list to the code.
+FUZZ = \
+	./adapter/jsonrpc:FuzzValidate \
+	./adapter/jsonrpc:FuzzParseRequest \
+	./adapter/jsonrpc:FuzzParseServer \
+	./adapter/jsonrpc:FuzzDigest \
+	./adapter/legacy:FuzzSSE \
+	./adapter/state:FuzzOpen \
+	./config:FuzzLoad
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build ./bin/holdfast
+	$(GO) build -trimpath -o bin/holdfast ./cmd/holdfast
+
+.PHONY: run
+run: build ## serve one server: make run UPSTREAM=http://127.0.0.1:3001/mcp
+	./bin/holdfast serve --listen $(LISTEN) --upstream $(UPSTREAM) --log-format console
+
+.PHONY: demo
+demo: ## a stateless client uses a legacy server that asks it things
+	$(GO) run ./test/demo
+
+.PHONY: test
+test: ## all tests but those that need more than Go
+	$(GO) test ./...
+
+.PHONY: race
+race: ## the same under the race detector (needs a C compiler)
+	CGO_ENABLED=1 $(GO) test -race ./...
+
+.PHONY: conformance
+conformance: ## the official conformance suite (needs npm)
+	$(GO) run ./test/conformance
+
+.PHONY: real
+real: ## published servers behind Holdfast, against a direct client (needs npm)
+	$(GO) run ./test/real
+
+.PHONY: bench
+bench: ## speed and memory, beside nginx and the server alone (needs nginx)
+	$(GO) run ./test/bench
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for FUZZTIME
+	@set -e; for f in $(FUZZ); do \
+		echo "fuzz $$f"; \
+		$(GO) test "$${f%%:*}" -run '^$$' -fuzz "^$${f##*:}$$" -fuzztime $(FUZZTIME); \
+	done
+
+.PHONY: lint
+lint: ## go vet, staticcheck, gofmt, tidy go.mod
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+	@files="$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go'))"; \
+		if [ -n "$$files" ]; then echo "not gofmt-ed (make fmt):"; echo "$$files"; exit 1; fi
+	$(GO) mod tidy -diff
+
+.PHONY: fmt
+fmt: ## gofmt all
+	gofmt -w $$(git ls-files -co --exclude-standard '*.go')
