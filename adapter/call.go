@@ -153,6 +153,9 @@ func (c *call) quick(s *legacy.Session, req *Request, text []byte) (sent bool, e
 	}
 	x := s.Prepare(c.msgID, c, c.creds, c.eligible, c.askable, c.level)
 	x.SetMessage(text)
+	if c.harmless {
+		x.KeepMessage()
+	}
 	c.x = x
 	if c.level != mcp.LevelNone && s.LevelShort() {
 		return false, nil
@@ -275,6 +278,9 @@ func (c *call) prepare(ctx context.Context, s *legacy.Session, creds legacy.Cred
 	}
 	x := s.Prepare(c.msgID, c, creds, c.eligible, c.askable, c.level)
 	x.SetMessage(text)
+	if c.harmless {
+		x.KeepMessage()
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.phase == done {

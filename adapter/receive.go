@@ -26,7 +26,7 @@ func (c *call) Receive(m *jsonrpc.Message, borrowed bool) {
 	}
 	switch {
 	case m.Result != nil:
-		c.finish(&Outcome{Result: m.Result}, borrowed)
+		c.finish(Outcome{Result: m.Result}, borrowed)
 	case m.Error != nil:
 		c.finishError(m.Error, borrowed)
 	case m.IsRequest():
@@ -85,18 +85,22 @@ func (c *call) lost(err error) {
 }
 
 // finish ends the call with the server's response. mu is held.
-func (c *call) finish(o *Outcome, borrowed bool) {
+func (c *call) finish(end Outcome, borrowed bool) {
 	was := c.phase
 	if !c.enter(done) {
 		return
 	}
+	var o *Outcome
+	// What is lent serves the one round that drives; else it is kept.
+	if borrowed && c.driver == byRound && c.round == 0 && len(c.rounds) == 1 {
+		o = &c.rounds[0].own
+		*o = end
+	} else {
+		o = &Outcome{Result: bytes.Clone(end.Result), Error: bytes.Clone(end.Error)}
+	}
 	o.Method, o.Cache = c.method, c.up.Cache
 	if s := c.x.Session(); s != nil {
 		o.ServerInfo = s.Info().ServerInfo
-	}
-	// What is lent serves the one round that drives; else it is kept.
-	if !borrowed || c.driver != byRound || c.round > 0 || len(c.rounds) != 1 {
-		o.Result, o.Error = bytes.Clone(o.Result), bytes.Clone(o.Error)
 	}
 	c.result = o
 	if was == parked {
@@ -116,11 +120,11 @@ func (c *call) finishError(raw []byte, borrowed bool) {
 	}
 	switch e.Code {
 	case mcp.CodeLegacyResourceNotFound:
-		c.finish(&Outcome{Error: withCode(raw, jsonrpc.CodeInvalidParams)}, false)
+		c.finish(Outcome{Error: withCode(raw, jsonrpc.CodeInvalidParams)}, false)
 	case mcp.CodeLegacyURLElicitation:
 		c.visit(e)
 	default:
-		c.finish(&Outcome{Error: raw}, borrowed)
+		c.finish(Outcome{Error: raw}, borrowed)
 	}
 }
 

@@ -19,6 +19,7 @@ type callRound struct {
 
 	queue   [][]byte
 	outcome *Outcome
+	own     Outcome // where the outcome is that only this round sees
 	err     error
 	gone    bool
 	wake    chan struct{} // has room for one; nil until somebody waits on it
@@ -33,10 +34,9 @@ func (r *callRound) Next(until time.Time) (Event, error) {
 		if ev, err, ok := r.ready(); ok {
 			return ev, err
 		}
-		now := time.Now()
 		wait := until
 		if len(c.inputs) > 0 && c.phase != parked {
-			if !now.Before(c.parkAt) {
+			if !time.Now().Before(c.parkAt) {
 				c.park(r)
 				continue
 			}
@@ -44,19 +44,19 @@ func (r *callRound) Next(until time.Time) (Event, error) {
 				wait = c.parkAt
 			}
 		}
-		if !now.Before(until) {
-			if c.inline == r {
-				c.detach()
-			}
-			return Event{}, ErrDeadline
-		}
 		switch {
 		case c.inline != r:
-			r.sleep(wait.Sub(now))
+			if !r.sleep(wait) && !wait.Before(until) {
+				return Event{}, ErrDeadline
+			}
 		case c.restart:
 			c.detach()
 		default:
 			r.step(wait)
+			if _, _, ok := r.ready(); !ok && c.inline == r && len(c.inputs) == 0 && !time.Now().Before(until) {
+				c.detach()
+				return Event{}, ErrDeadline
+			}
 		}
 	}
 }
@@ -96,20 +96,22 @@ func (r *callRound) step(until time.Time) {
 	}
 }
 
-// sleep waits for a wake, at most for d. mu is held, and free meanwhile.
-func (r *callRound) sleep(d time.Duration) {
+// sleep waits for a wake, at most until then. mu is held, and free meanwhile.
+func (r *callRound) sleep(until time.Time) (woken bool) {
 	if r.wake == nil {
 		r.wake = make(chan struct{}, 1)
 	}
 	wake := r.wake
 	r.call.mu.Unlock()
-	t := time.NewTimer(d)
+	t := time.NewTimer(time.Until(until))
 	select {
 	case <-wake:
+		woken = true
 	case <-t.C:
 	}
 	t.Stop()
 	r.call.mu.Lock()
+	return woken
 }
 
 // wake makes the rounds look again. mu is held.

@@ -80,7 +80,7 @@ func (s *scanner) addHashed(top *frame, b []byte, at int) bool {
 			siblings[i].sum = maphash.Bytes(seed, s.nameBytes(siblings[i]))
 		}
 		table = s.rehash(top, 4*maxCompared)
-	case 3*len(siblings) >= 4*len(table):
+	case 2*len(siblings) >= len(table):
 		table = s.rehash(top, 4*len(table))
 	}
 	sum := maphash.Bytes(seed, b)

@@ -186,6 +186,7 @@ func TestHostileNamesCostNoSquare(t *testing.T) {
 }
 
 func TestValidateAllocatesNothing(t *testing.T) {
+	needExactAllocations(t)
 	wide := object(300, func(i int) string { return fmt.Sprintf("n%d", i) })
 	for what, text := range map[string][]byte{
 		"call": call(100), "tools": tools(100 << 10), "300 names": wide,

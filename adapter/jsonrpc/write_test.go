@@ -53,6 +53,7 @@ func TestErrorText(t *testing.T) {
 }
 
 func TestAppendAllocatesNothing(t *testing.T) {
+	needExactAllocations(t)
 	dst := make([]byte, 0, 4096)
 	id, params := []byte("42"), []byte(`{"a":1}`)
 	e := &jsonrpc.Error{Code: -32603, Message: "Internal error", Data: params}

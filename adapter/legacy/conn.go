@@ -1,6 +1,7 @@
 package legacy
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -21,8 +22,9 @@ var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
 // connection, and a buffer each would be most of their memory. net/http and
 // fasthttp both keep one.
 type conn struct {
-	nc  net.Conn
-	raw syscall.RawConn // nil for TLS, whose records need a buffer of their own
+	nc   net.Conn
+	raw  syscall.RawConn // nil for TLS, whose records need a buffer of their own
+	peer syscall.RawConn // the socket, under TLS too; only stale looks at it
 
 	buf  *[bufferSize]byte // nil while r == w
 	r, w int
@@ -37,9 +39,10 @@ type conn struct {
 	readNow  func(fd uintptr) // what raw.Control calls to read without waiting
 	again    bool             // it would have had to wait
 
-	deadline time.Time // what the read deadline is set to
-	idleAt   time.Time
-	reused   bool
+	deadline   time.Time // what the read deadline is set to
+	writeUntil time.Time // likewise the write deadline
+	idleAt     time.Time
+	reused     bool
 
 	resp response
 }
@@ -48,10 +51,18 @@ func newConn(nc net.Conn) *conn {
 	c := &conn{nc: nc}
 	if sc, ok := nc.(*net.TCPConn); ok {
 		if raw, err := sc.SyscallConn(); err == nil {
-			c.raw = raw
+			c.raw, c.peer = raw, raw
 			c.readable = c.tryRead
 			c.checkHup = func(fd uintptr) { c.hup = hungUp(int(fd)) }
 			c.readNow = func(fd uintptr) { c.again = !c.tryRead(fd) }
+		}
+	} else if t, ok := nc.(*tls.Conn); ok {
+		if sc, ok := t.NetConn().(*net.TCPConn); ok {
+			if raw, err := sc.SyscallConn(); err == nil {
+				// Unread bytes may be a session ticket, which is no reason to worry.
+				c.peer = raw
+				c.checkHup = func(fd uintptr) { c.hup = closedByPeer(int(fd)) }
+			}
 		}
 	}
 	return c
@@ -148,10 +159,10 @@ func (c *conn) setDeadline(t time.Time) {
 // stale reports whether an idle connection was closed by the server, or has
 // bytes that nobody asked for. It reads nothing and does not block.
 func (c *conn) stale() bool {
-	if c.raw == nil {
+	if c.peer == nil {
 		return false
 	}
-	err := c.raw.Control(c.checkHup)
+	err := c.peer.Control(c.checkHup)
 	return c.hup || err != nil
 }
 

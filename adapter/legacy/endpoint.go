@@ -1,6 +1,7 @@
 package legacy
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -58,11 +59,13 @@ func newEndpoint(s *Settings) (*endpoint, error) {
 //
 // Hot: once per request.
 func (e *endpoint) idleConn() *conn {
+	now := time.Now()
 	e.mu.Lock()
 	for i := len(e.idle) - 1; i >= 0; i-- {
 		c := e.idle[i]
-		ready, dead := c.ready()
-		if !ready && !dead && time.Since(c.idleAt) < time.Second {
+		idle := now.Sub(c.idleAt)
+		ready, dead := c.ready(idle)
+		if !ready && !dead && idle < time.Second {
 			continue // the end of its last body is still on its way
 		}
 		e.idle = append(e.idle[:i], e.idle[i+1:]...)
@@ -116,12 +119,19 @@ func (e *endpoint) release(c *conn) {
 		c.free()
 		return
 	}
+	for !c.resp.done && c.r < c.w {
+		if !c.skip() {
+			break
+		}
+	}
 	if c.resp.done && c.r != c.w { // bytes that nobody asked for
 		c.close()
 		c.free()
 		return
 	}
-	c.setDeadline(time.Time{})
+	c.dropEmpty()
+	// The read deadline of the last use stays set: the next use sets its own,
+	// and the check for a closed peer does not heed it.
 	c.idleAt = time.Now()
 	e.mu.Lock()
 	var oldest *conn
@@ -165,9 +175,13 @@ func (e *endpoint) close() {
 	e.idle = nil
 }
 
+// freshly used connections are not checked: a peer that closes does so after
+// an idle time, or says so in its response, and the check costs a system call.
+const freshly = time.Millisecond
+
 // ready reports whether an idle connection can carry a request, and whether
 // it never will. It does not block.
-func (c *conn) ready() (ready, dead bool) {
+func (c *conn) ready(idle time.Duration) (ready, dead bool) {
 	if !c.resp.done {
 		if !c.drain() {
 			return false, true
@@ -176,7 +190,7 @@ func (c *conn) ready() (ready, dead bool) {
 			return false, false
 		}
 	}
-	if c.r != c.w || !c.resp.keep || c.stale() {
+	if c.r != c.w || !c.resp.keep || idle > freshly && c.stale() {
 		return false, true
 	}
 	return true, false
@@ -215,13 +229,18 @@ func (c *conn) skip() bool {
 	if !r.chunked || r.chunk > 0 {
 		return false // more data than a finished stream should have
 	}
-	b := c.unread()
-	// What remains is "\r\n0\r\n\r\n", or its rest.
-	const last = "\r\n0\r\n\r\n"
-	rest := last
-	if !r.inChunk {
-		rest = last[2:]
+	// What remains is the end of a chunk and the last chunk; servers send the
+	// two in one piece or in two.
+	if r.inChunk && bytes.HasPrefix(c.unread(), []byte("\r\n")) {
+		c.r += 2
+		r.inChunk = false
+		return true
 	}
+	rest := "\r\n0\r\n\r\n"
+	if !r.inChunk {
+		rest = rest[2:]
+	}
+	b := c.unread()
 	switch {
 	case string(b) == rest:
 		c.r = c.w
@@ -279,11 +298,15 @@ func appendLength(dst []byte, n int) []byte {
 	return append(dst, "\r\n\r\n"...)
 }
 
-// send writes a whole request. An error means that the server may have it all,
+// send writes a whole request, within timeout or at least half of it. An error means that the server may have it all,
 // unless nothing was written.
 func (c *conn) send(request []byte, timeout time.Duration) (written bool, err error) {
-	if err := c.nc.SetWriteDeadline(time.Now().Add(timeout)); err != nil {
-		return false, err
+	// Set anew only when half of it is gone: each time costs a timer.
+	if now := time.Now(); c.writeUntil.Sub(now) < timeout/2 {
+		c.writeUntil = now.Add(timeout)
+		if err := c.nc.SetWriteDeadline(c.writeUntil); err != nil {
+			return false, err
+		}
 	}
 	n, err := c.nc.Write(request)
 	return n > 0, err

@@ -25,7 +25,6 @@ type entry struct {
 	first    *opening // the primary that is being opened, or nil
 	waiters  []chan *Session
 	shutDown bool
-	emptyAt  time.Time
 }
 
 // opening is a primary session that several calls wait for.

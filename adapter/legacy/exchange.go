@@ -34,10 +34,12 @@ type Exchange struct {
 	level    mcp.Level
 	creds    Credentials
 
-	message []byte // the JSON text to send, until the server has accepted it
+	message []byte // the JSON text to send, until the server has accepted it, or the end with keep
+	keep    bool   // the request may be sent again although the server had accepted it
 	phase   phase
-	body    []byte // a JSON body that did not fit the connection's buffer
-	ended   bool   // the sink has had its last word; guarded by session.mu
+	current jsonrpc.Message // the message that is being delivered
+	body    []byte          // a JSON body that did not fit the connection's buffer
+	ended   bool            // the sink has had its last word; guarded by session.mu
 }
 
 type phase uint8
@@ -59,9 +61,13 @@ func (x *Exchange) AppendID(dst []byte) []byte { return x.session.server.AppendI
 // which should come from Text, from here on.
 func (x *Exchange) SetMessage(text []byte) { x.message = text }
 
-// TakeMessage returns the request's text, if the server has not accepted it:
-// after ErrSessionGone or ErrUnreachable it may be sent again elsewhere. The
-// caller owns it.
+// KeepMessage keeps the request's text until Finish: running it twice is
+// harmless.
+func (x *Exchange) KeepMessage() { x.keep = true }
+
+// TakeMessage returns the request's text, if the server has not accepted it or
+// KeepMessage was called: after ErrSessionGone or ErrUnreachable it may be sent
+// again elsewhere. The caller owns it.
 func (x *Exchange) TakeMessage() []byte {
 	m := x.message
 	x.message = nil
@@ -99,15 +105,17 @@ func (x *Exchange) Send(ctx context.Context, dial bool) error {
 				return err
 			}
 		}
-		request := getText(len(x.message) + 1024)
-		request = append(request, x.session.postHead...)
+		space := texts.Get().(*[]byte)
+		request := append((*space)[:0], x.session.postHead...)
 		for _, f := range x.creds {
 			request = appendField(request, f.Name, f.Value)
 		}
 		request = appendLength(request, len(x.message))
 		request = append(request, x.message...)
 		written, err := c.send(request, x.session.server.settings.WriteTimeout)
-		putText(request)
+		if *space = request[:0]; cap(request) <= maxPooled {
+			texts.Put(space)
+		}
 		if err != nil {
 			c.close()
 			c.free()
@@ -251,7 +259,7 @@ func (x *Exchange) head() error {
 	default:
 		return x.refused()
 	}
-	if x.message != nil {
+	if x.message != nil && !x.keep {
 		putText(x.message)
 		x.message = nil
 	}
@@ -298,9 +306,11 @@ func (x *Exchange) readJSON(borrowed bool) error {
 // deliver routes the one message, or the array of them, in a text.
 func (x *Exchange) deliver(text []byte, borrowed bool) error {
 	err := jsonrpc.ParseServer(text, x.session.server.settings.MaxDepth, func(m jsonrpc.Message) error {
-		x.session.route(x, &m, borrowed)
+		x.current = m
+		x.session.route(x, &x.current, borrowed)
 		return nil
 	})
+	x.current = jsonrpc.Message{}
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
@@ -315,6 +325,12 @@ func (x *Exchange) respond(m *jsonrpc.Message, borrowed bool) {
 }
 
 func (x *Exchange) fail(err error) {
+	var status *StatusError
+	if x.phase == phaseSSE && errors.As(err, &status) {
+		// It answered the GET that was to go on with the stream. The request was
+		// accepted long before: not even a 401 means that it has not run.
+		err = fmt.Errorf("%w: going on with it was answered with HTTP %d", ErrBroken, status.Status)
+	}
 	if x.session.end(x) {
 		x.dropConn()
 		x.sink.Fail(asBroken(err))

@@ -10,3 +10,11 @@ func hungUp(fd int) bool {
 	n, err := unix.Poll(fds[:], 0)
 	return err != nil || n > 0
 }
+
+// closedByPeer looks for the end of the connection only, not for bytes: POLLHUP
+// is reported without being asked for.
+func closedByPeer(fd int) bool {
+	fds := [1]unix.PollFd{{Fd: int32(fd)}}
+	n, err := unix.Poll(fds[:], 0)
+	return err != nil || n > 0
+}

@@ -33,6 +33,15 @@ func (s *Server) open(ctx context.Context, e *entry, creds Credentials) (*Sessio
 	if err := session.handshake(ctx, creds); err != nil {
 		stop()
 		session.outbox.close(ctx)
+		if session.id != "" { // the server has opened it: it must not stay behind there
+			s.background(func() {
+				ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), s.settings.PostTimeout)
+				defer cancel()
+				if err := session.delete(ctx, creds); err != nil {
+					s.log.Debug().Err(err).Str("upstream", s.settings.Name).Msg("session delete unanswered")
+				}
+			})
+		}
 		s.sessions.Add(-1)
 		return nil, fmt.Errorf("open a session with upstream %s: %w", s.settings.Name, err)
 	}
@@ -73,22 +82,27 @@ func (s *Session) handshake(ctx context.Context, creds Credentials) error {
 	if err := x.Send(ctx, true); err != nil {
 		return err
 	}
+	x.conn.resp.wantSession = true
 	stop := context.AfterFunc(ctx, x.Abort)
 	defer stop()
 	x.Run(ctx)
 	switch {
 	case answer.err != nil:
 		return answer.err
+	case answer.result == nil && ctx.Err() != nil:
+		return ctx.Err()
 	case answer.result == nil:
-		return fmt.Errorf("%w: %w", ErrBroken, ctx.Err())
-	}
-	if err := s.info.read(answer.result); err != nil {
-		return err
+		return ErrBroken
 	}
 	if x.conn != nil {
 		s.id = x.conn.resp.session
+		x.conn.resp.wantSession = false
 	}
+	err := s.info.read(answer.result)
 	s.setHeads()
+	if err != nil {
+		return err
+	}
 	initialized := jsonrpc.AppendRequest(getText(64), nil, mcp.NotifyInitialized, nil)
 	defer putText(initialized)
 	return s.Post(ctx, creds, initialized)

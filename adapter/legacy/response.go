@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -24,7 +23,8 @@ type response struct {
 	status       int
 	kind         contentKind
 	contentType  string // only for a status that is passed on
-	session      string // Mcp-Session-Id
+	session      string // Mcp-Session-Id, if wantSession
+	wantSession  bool   // set before the head is read
 	authenticate []string
 	retryAfter   string
 
@@ -99,9 +99,9 @@ func headEnd(b []byte) int {
 //
 // Hot: once per response.
 func (r *response) parse(head []byte) error {
-	*r = response{length: -1}
+	*r = response{length: -1, wantSession: r.wantSession}
 	line, rest := cutLine(head)
-	if len(line) < 12 || !bytes.HasPrefix(line, []byte("HTTP/1.")) || line[8] != ' ' {
+	if len(line) < 12 || !bytes.HasPrefix(line, []byte("HTTP/1.")) || line[8] != ' ' || len(line) > 12 && line[12] != ' ' {
 		return fmt.Errorf("%w: no HTTP/1.x status line", ErrMalformed)
 	}
 	for _, c := range line[9:12] {
@@ -110,8 +110,13 @@ func (r *response) parse(head []byte) error {
 		}
 		r.status = r.status*10 + int(c-'0')
 	}
-	r.keep = line[7] == '1'
+	if r.status < 100 {
+		return fmt.Errorf("%w: no HTTP status", ErrMalformed)
+	}
+	old := line[7] != '1'
+	r.keep = !old
 	var lengths, codings int
+	closes := false
 	for {
 		line, rest = cutLine(rest)
 		if len(line) == 0 {
@@ -121,16 +126,15 @@ func (r *response) parse(head []byte) error {
 		if colon <= 0 || line[0] == ' ' || line[0] == '\t' {
 			return fmt.Errorf("%w: header line without a name", ErrMalformed)
 		}
+		if line[colon-1] == ' ' || line[colon-1] == '\t' {
+			return fmt.Errorf("%w: white space before a header's colon", ErrMalformed)
+		}
 		name, value := line[:colon], bytes.Trim(line[colon+1:], " \t")
 		switch len(name) {
 		case len("Connection"):
 			if equalFold(name, "connection") {
-				switch {
-				case containsFold(value, "close"):
-					r.keep = false
-				case containsFold(value, "keep-alive"):
-					r.keep = true
-				}
+				closes = closes || hasToken(value, "close")
+				r.keep = r.keep || hasToken(value, "keep-alive")
 			}
 		case len("Retry-After"):
 			if equalFold(name, "retry-after") {
@@ -152,7 +156,7 @@ func (r *response) parse(head []byte) error {
 				}
 				lengths++
 				r.length = int64(n)
-			case equalFold(name, "mcp-session-id"):
+			case r.wantSession && equalFold(name, "mcp-session-id"):
 				r.session = string(value)
 			}
 		case len("WWW-Authenticate"):
@@ -171,18 +175,18 @@ func (r *response) parse(head []byte) error {
 	switch {
 	case codings > 1:
 		return fmt.Errorf("%w: Transfer-Encoding twice", ErrMalformed)
-	case codings == 1:
-		if lengths > 0 {
-			r.keep = false
-		}
-		r.chunked, r.length = true, 0
-	case r.status < 200 || r.status == 204 || r.status == 304:
+	case codings == 1 && old:
+		return fmt.Errorf("%w: Transfer-Encoding in HTTP/1.0", ErrMalformed)
+	case r.status < 200 || r.status == 204 || r.status == 304: // whatever the header says
 		r.length = 0
+	case codings == 1:
+		closes = closes || lengths > 0
+		r.chunked, r.length = true, 0
 	}
 	if r.length == 0 && !r.chunked {
 		r.done = true
 	}
-	if r.length < 0 {
+	if closes || r.length < 0 {
 		r.keep = false
 	}
 	return nil
@@ -228,8 +232,20 @@ func equalFold(b []byte, lower string) bool {
 	return true
 }
 
-func containsFold(b []byte, lower string) bool {
-	return equalFold(b, lower) || strings.Contains(strings.ToLower(string(b)), lower)
+// hasToken reports whether a comma-separated list has a token.
+func hasToken(list []byte, lower string) bool {
+	for len(list) > 0 {
+		token := list
+		if i := bytes.IndexByte(list, ','); i >= 0 {
+			token, list = list[:i], list[i+1:]
+		} else {
+			list = nil
+		}
+		if equalFold(bytes.Trim(token, " \t"), lower) {
+			return true
+		}
+	}
+	return false
 }
 
 // next returns the next piece of the body, valid until the next read of the
@@ -288,7 +304,10 @@ func (c *conn) nextChunk() error {
 			}
 			continue
 		}
-		line := bytes.TrimRight(b[:i], "\r")
+		line, ok := bytes.CutSuffix(b[:i], []byte{'\r'})
+		if !ok {
+			return fmt.Errorf("%w: chunk line that ends with a bare LF", ErrMalformed)
+		}
 		if r.inChunk { // the CRLF behind a chunk's data
 			if len(line) != 0 {
 				return fmt.Errorf("%w: chunk longer than its size", ErrMalformed)
@@ -316,18 +335,19 @@ func (c *conn) trailer() error {
 	r := &c.resp
 	r.done = true
 	b := c.unread()
-	switch {
-	case len(b) >= 2 && b[0] == '\r' && b[1] == '\n':
+	if len(b) >= 2 && b[0] == '\r' && b[1] == '\n' {
 		c.r += 2
-	case len(b) >= 1 && b[0] == '\n':
-		c.r++
-	default:
+	} else {
 		r.keep = false
 	}
 	return nil
 }
 
 func chunkSize(line []byte) (int64, error) {
+	if i := bytes.IndexByte(line, ';'); i >= 0 { // an extension
+		line = line[:i]
+	}
+	line = bytes.TrimRight(line, " \t")
 	var size int64
 	digits := 0
 	for _, c := range line {
@@ -339,8 +359,6 @@ func chunkSize(line []byte) (int64, error) {
 			d = c - 'a' + 10
 		case 'A' <= c && c <= 'F':
 			d = c - 'A' + 10
-		case digits > 0 && (c == ';' || c == ' ' || c == '\t'):
-			return size, nil
 		default:
 			return 0, fmt.Errorf("%w: chunk size", ErrMalformed)
 		}

@@ -3,6 +3,7 @@ package legacy
 import (
 	"bytes"
 	"context"
+	"math"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -155,12 +156,17 @@ func (s *Server) parseID(raw []byte) (uint64, bool) {
 	if len(raw) < p+4 || raw[0] != '"' || string(raw[1:1+p]) != s.settings.IDPrefix || raw[1+p] != '-' || len(raw) > p+23 {
 		return 0, false
 	}
+	digits := raw[p+2 : len(raw)-1]
+	if digits[0] == '0' && len(digits) > 1 || raw[len(raw)-1] != '"' {
+		return 0, false
+	}
 	var n uint64
-	for _, c := range raw[p+2 : len(raw)-1] {
-		if c < '0' || c > '9' {
+	for _, c := range digits {
+		d := uint64(c - '0')
+		if c < '0' || c > '9' || n > (math.MaxUint64-d)/10 {
 			return 0, false
 		}
-		n = n*10 + uint64(c-'0')
+		n = n*10 + d
 	}
 	return n, true
 }

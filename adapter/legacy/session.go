@@ -99,12 +99,6 @@ func (s *Session) Return(eligible bool) { s.entry.release(s, eligible) }
 // release gives the exchange's place on the session back.
 func (s *Session) release(x *Exchange) { s.entry.release(s, x.eligible) }
 
-func (s *Session) isGone() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.gone || s.closed
-}
-
 // markGone: the server answered 404. Calls in flight may still end on their
 // own streams; new ones get a new session.
 func (s *Session) markGone() {

@@ -151,7 +151,7 @@ func (s *stream) sleep(ctx context.Context, wait time.Duration) error {
 func (s *stream) pause() time.Duration {
 	set := s.session.server.settings
 	wait := set.RetryMin << min(s.resumes, 16)
-	if s.resumes == 0 && s.lastID != nil {
+	if s.resumes == 0 { // a new stream, or the first attempt to go on with one
 		wait = 0
 	}
 	return max(min(wait, set.RetryMax), min(s.retry, maxRetry))

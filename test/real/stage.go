@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/holdfast-mcp/holdfast/test/bench/proc"
+)
+
+const packageName = "@modelcontextprotocol/server-everything"
+
+// startWithin is how long a server may take until it accepts connections.
+const startWithin = 20 * time.Second
+
+// stage is the server, and Holdfast in front of it.
+type stage struct {
+	direct, modern string // URLs
+	dir            string // of the binary
+	children       []*proc.Child
+}
+
+// raise builds Holdfast and starts both; lower ends them.
+func raise(ctx context.Context, root, home, node string) (s *stage, err error) {
+	dir, err := os.MkdirTemp("", "real")
+	if err != nil {
+		return nil, err
+	}
+	s = &stage{dir: dir}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.lower(filepath.Join(home, "out")))
+		}
+	}()
+	holdfast := filepath.Join(dir, "holdfast")
+	build := exec.CommandContext(ctx, "go", "build", "-o", holdfast, "./cmd/holdfast")
+	build.Dir, build.Stderr = root, os.Stderr
+	if err := build.Run(); err != nil {
+		return nil, fmt.Errorf("go build ./cmd/holdfast: %w", err)
+	}
+	upstream, err := freeAddress(ctx)
+	if err != nil {
+		return nil, err
+	}
+	_, port, err := net.SplitHostPort(upstream)
+	if err != nil {
+		return nil, err
+	}
+	// An environment of its own: its get-env tool tells all of it.
+	program := filepath.Join(home, "node_modules", filepath.FromSlash(packageName), "dist", "index.js")
+	if err := s.start(ctx, "server-everything", upstream, "env", "-i", "PORT="+port, node, program, "streamableHttp"); err != nil {
+		return nil, err
+	}
+	listen, err := freeAddress(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.direct, s.modern = "http://"+upstream+"/mcp", "http://"+listen+"/mcp"
+	return s, s.start(ctx, "holdfast", listen, holdfast, "serve", "--listen", listen, "--upstream", s.direct)
+}
+
+// start starts a server and waits until it accepts connections.
+func (s *stage) start(ctx context.Context, name, address, program string, args ...string) error {
+	child, err := proc.Start(name, program, args...)
+	if err != nil {
+		return err
+	}
+	s.children = append(s.children, child)
+	ctx, cancel := context.WithTimeout(ctx, startWithin)
+	defer cancel()
+	return child.Until(ctx, func() error {
+		connection, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+		if err != nil {
+			return err
+		}
+		return connection.Close()
+	})
+}
+
+// lower ends what was started, the last first, and keeps what it wrote.
+func (s *stage) lower(out string) error {
+	failures := []error{os.MkdirAll(out, 0o755)}
+	for i := len(s.children) - 1; i >= 0; i-- {
+		child := s.children[i]
+		child.Stop()
+		failures = append(failures, os.WriteFile(filepath.Join(out, child.Name+".log"), []byte(child.Log()), 0o644))
+	}
+	return errors.Join(append(failures, os.RemoveAll(s.dir))...)
+}
+
+// freeAddress finds a loopback port that nobody listens on.
+func freeAddress(ctx context.Context) (string, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return listener.Addr().String(), listener.Close()
+}
