@@ -194,38 +194,24 @@ func (c *call) goLaunch(s *legacy.Session, text []byte) {
 	}()
 }
 
-// launch sends the request, taking the time that this needs, and drives it to
-// its end. It owns s and text.
+// launch sends the request, taking the time that this needs. It owns s and
+// text.
 func (c *call) launch(ctx context.Context, s *legacy.Session, text []byte) {
-	for {
-		again, err := c.send(ctx, s, text)
-		if err != nil {
-			c.fail(err)
-			return
-		}
-		if !again {
-			return
-		}
-		s, text = nil, c.takeText()
-	}
-}
-
-// send carries the request out once. again says that it has met a session that
-// is gone and cannot have run.
-func (c *call) send(ctx context.Context, s *legacy.Session, text []byte) (again bool, err error) {
 	c.mu.Lock()
 	x, creds := c.x, c.creds
 	c.mu.Unlock()
+	var err error
 	if x == nil {
-		if x, err = c.prepare(ctx, s, creds, text); x == nil || err != nil {
-			return false, err
-		}
+		x, err = c.prepare(ctx, s, creds, text)
 	}
-	return c.sendPrepared(ctx, x)
+	if x != nil && err == nil {
+		err = c.sendPrepared(ctx, x)
+	}
+	c.fail(err)
 }
 
-// sendPrepared sends the request of an exchange and drives it to its end.
-func (c *call) sendPrepared(ctx context.Context, x *legacy.Exchange) (again bool, err error) {
+// sendPrepared sends the request of an exchange and lets follow read on.
+func (c *call) sendPrepared(ctx context.Context, x *legacy.Exchange) (err error) {
 	c.mu.Lock()
 	creds := c.creds
 	c.mu.Unlock()
@@ -243,7 +229,10 @@ func (c *call) sendPrepared(ctx context.Context, x *legacy.Exchange) (again bool
 	c.mu.Unlock()
 	switch {
 	case live:
-		return c.drive(x), nil
+		// A goroutine of its own: this one's stack has grown with dialling.
+		c.engine.wg.Add(1)
+		go c.follow(x)
+		return nil
 	case over: // the client has gone meanwhile; the server may have the request
 		x.Cancel("the client has gone")
 		err = nil
@@ -251,7 +240,7 @@ func (c *call) sendPrepared(ctx context.Context, x *legacy.Exchange) (again bool
 		err = asRefusal(err, true)
 	}
 	x.Finish()
-	return false, err
+	return err
 }
 
 // prepare finds a session and makes the exchange. A nil exchange without an
@@ -323,19 +312,6 @@ func (c *call) checkRules(ctx context.Context, s *legacy.Session, creds legacy.C
 	return checkParams(c.rounds[0].req, rules)
 }
 
-// drive reads the exchange to its end. again says that the request must be
-// sent once more.
-func (c *call) drive(x *legacy.Exchange) (again bool) {
-	x.Run(c.engine.ctx) // returns at once where the exchange has ended
-	c.mu.Lock()
-	again = c.restart
-	c.mu.Unlock()
-	if !again {
-		x.Finish()
-	}
-	return again
-}
-
 // takeText takes the unsent request back from an exchange that has failed.
 func (c *call) takeText() []byte {
 	c.mu.Lock()
@@ -360,11 +336,22 @@ func (c *call) detach() {
 // of parked calls have one each.
 func (c *call) follow(x *legacy.Exchange) {
 	defer c.engine.wg.Done()
-	if c.drive(x) {
-		c.relaunch()
+	if !x.Run(c.engine.ctx) {
+		c.engine.wg.Add(1)
+		go c.follow(x)
+		return
 	}
+	c.mu.Lock()
+	again := c.restart
+	c.mu.Unlock()
+	if again {
+		c.relaunch()
+		return
+	}
+	x.Finish()
 }
 
+// relaunch sends a request again that has met a session that is gone.
 func (c *call) relaunch() {
 	ctx, cancel := context.WithCancel(c.engine.ctx)
 	defer cancel()

@@ -58,7 +58,7 @@ func (c *call) Fail(err error) {
 		c.wake()
 		return
 	}
-	c.lost(asRefusal(err, true))
+	c.lost(asRefusal(err, c.x.Accepted() || !errors.Is(err, legacy.ErrSessionGone)))
 }
 
 // fail ends a call that could not be sent.

@@ -182,10 +182,5 @@ func (c *call) sendHeld() {
 	}
 	c.driver = byGoroutine
 	c.mu.Unlock()
-	again, err := c.sendPrepared(c.engine.ctx, x)
-	if err != nil {
-		c.fail(err)
-	} else if again {
-		c.relaunch()
-	}
+	c.fail(c.sendPrepared(c.engine.ctx, x))
 }

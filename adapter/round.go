@@ -53,7 +53,10 @@ func (r *callRound) Next(until time.Time) (Event, error) {
 			c.detach()
 		default:
 			r.step(wait)
-			if _, _, ok := r.ready(); !ok && c.inline == r && len(c.inputs) == 0 && !time.Now().Before(until) {
+			if ev, err, ok := r.ready(); ok { // it takes what it returns off the queue
+				return ev, err
+			}
+			if c.inline == r && len(c.inputs) == 0 && !time.Now().Before(until) {
 				c.detach()
 				return Event{}, ErrDeadline
 			}

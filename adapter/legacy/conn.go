@@ -39,6 +39,7 @@ type conn struct {
 	readNow  func(fd uintptr) // what raw.Control calls to read without waiting
 	again    bool             // it would have had to wait
 
+	dry        bool      // reading more is an error: errDry
 	deadline   time.Time // what the read deadline is set to
 	writeUntil time.Time // likewise the write deadline
 	idleAt     time.Time
@@ -99,6 +100,9 @@ func (c *conn) dropEmpty() {
 //
 // Hot: once or twice per response.
 func (c *conn) fill() error {
+	if c.dry {
+		return errDry
+	}
 	if c.r > 0 {
 		if c.r < c.w {
 			copy(c.buf[:], c.buf[c.r:c.w])
@@ -136,6 +140,18 @@ func (c *conn) fill() error {
 	}
 	c.w += c.got
 	return nil
+}
+
+// await is fill with the end of the connection as an error.
+func (c *conn) await() error {
+	err := c.fill()
+	if err == io.EOF {
+		if c.resp.status == 0 && c.r == c.w {
+			return errNoHead
+		}
+		return io.ErrUnexpectedEOF
+	}
+	return err
 }
 
 func readError(err error) error {

@@ -86,7 +86,7 @@ func (e *entry) acquire(ctx context.Context, eligible bool, creds Credentials) (
 		}
 		// Eligible, and every session has an eligible call already.
 		set := e.server.settings
-		if set.QueueEligible || len(e.sessions)+e.opening >= set.MaxPerKey || e.server.full() {
+		if set.QueueEligible || len(e.sessions)+e.opening >= set.MaxPerKey || !e.server.reserve() {
 			s, err := e.wait(ctx)
 			if s != nil || err != nil {
 				return s, false, err
@@ -122,7 +122,7 @@ func (e *entry) add(s *Session) error {
 func (e *entry) primary(ctx context.Context, eligible bool, creds Credentials) (s *Session, retry bool, err error) {
 	o := e.first
 	if o == nil {
-		if e.server.full() && !e.server.evict() {
+		if !e.server.reserve() && !e.server.evict() {
 			e.mu.Unlock()
 			return nil, false, fmt.Errorf("%w: sessions.max is reached", ErrFull)
 		}
@@ -329,18 +329,29 @@ func (e *entry) idleSession() *Session {
 	return nil
 }
 
-// full reports whether sessions.max is reached.
-func (s *Server) full() bool { return int(s.sessions.Load()) >= s.settings.MaxSessions }
+// reserve takes a place for a session that is about to be opened. It reports
+// false when sessions.max is reached.
+func (s *Server) reserve() bool {
+	for {
+		n := s.sessions.Load()
+		if int(n) >= s.settings.MaxSessions {
+			return false
+		}
+		if s.sessions.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
 
-// evict ends one unused session to make room. It reports false when every
-// session is in use.
+// evict ends one unused session, whose place the caller takes over. It reports
+// false when every session is in use.
 func (s *Server) evict() bool {
 	for _, e := range s.all() {
 		if session := e.idleSession(); session != nil {
-			s.sessions.Add(-1)
 			s.background(func() {
-				s.sessions.Add(1)
-				s.end(session)
+				ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), s.settings.PostTimeout)
+				defer cancel()
+				session.close(ctx)
 			})
 			return true
 		}

@@ -26,6 +26,7 @@ var (
 	// ErrClosed: the Server is closed.
 	ErrClosed = errors.New("upstream is closed")
 
+	errDry         = errors.New("nothing more has been read")
 	errInterrupted = errors.New("interrupted")
 )
 

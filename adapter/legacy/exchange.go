@@ -38,6 +38,7 @@ type Exchange struct {
 	keep    bool   // the request may be sent again although the server had accepted it
 	phase   phase
 	current jsonrpc.Message // the message that is being delivered
+	asked   bool            // a question was delivered since Run began
 	body    []byte          // a JSON body that did not fit the connection's buffer
 	ended   bool            // the sink has had its last word; guarded by session.mu
 }
@@ -76,6 +77,9 @@ func (x *Exchange) TakeMessage() []byte {
 
 // HasMessage reports whether TakeMessage would return the request's text.
 func (x *Exchange) HasMessage() bool { return x.message != nil }
+
+// Accepted reports whether the server has taken the request to answer it.
+func (x *Exchange) Accepted() bool { return x.phase > phaseHead }
 
 // Text returns an empty buffer to build a message in.
 func Text() []byte { return getText(0) }
@@ -170,25 +174,38 @@ func (x *Exchange) Wake() {
 }
 
 // Run reads until the exchange ends, resuming its stream where that is
-// possible. It returns once the sink has had its last word, after Abort, or
-// when ctx ends in a pause.
-func (x *Exchange) Run(ctx context.Context) {
+// possible. It returns true once the sink has had its last word, after Abort,
+// or when ctx ends in a pause. It returns false when it has delivered a
+// question and has nothing more to read: the caller goes on with Run in a new
+// goroutine, whose stack has not grown yet, because the answer may take long
+// and thousands may wait.
+func (x *Exchange) Run(ctx context.Context) (over bool) {
 	if x.conn != nil {
 		x.conn.deadline = time.Time{}.Add(1)
 		x.conn.setDeadline(time.Time{})
 	}
+	x.asked = false
 	for !x.Ended() {
 		err := x.advance(ctx)
+		if err == errDry {
+			if x.asked {
+				return false
+			}
+			// Read here, not where the bytes are needed: what a waiting goroutine
+			// holds is mostly its stack.
+			err = x.conn.await()
+		}
 		switch {
 		case err == nil:
 		case ctx.Err() != nil || x.aborted():
-			return
+			return true
 		case x.resumable(err):
 			x.dropConn()
 		default:
 			x.fail(err)
 		}
 	}
+	return true
 }
 
 // Abort makes Run, or a Step in flight, return soon. The sink hears nothing of
@@ -202,8 +219,11 @@ func (x *Exchange) aborted() bool {
 }
 
 func (x *Exchange) advance(ctx context.Context) error {
-	if x.conn != nil {
-		return x.read(false)
+	if c := x.conn; c != nil {
+		c.dry = true
+		err := x.read(false)
+		c.dry = false
+		return err
 	}
 	if err := x.reopen(ctx, x.creds); err != nil {
 		return err
@@ -307,6 +327,7 @@ func (x *Exchange) readJSON(borrowed bool) error {
 func (x *Exchange) deliver(text []byte, borrowed bool) error {
 	err := jsonrpc.ParseServer(text, x.session.server.settings.MaxDepth, func(m jsonrpc.Message) error {
 		x.current = m
+		x.asked = x.asked || m.IsRequest()
 		x.session.route(x, &x.current, borrowed)
 		return nil
 	})

@@ -18,7 +18,8 @@ func isReset(err error) bool {
 }
 
 // open does the handshake: initialize, initialized, and the GET stream. Spec
-// 2025-11-25, basic/lifecycle.
+// 2025-11-25, basic/lifecycle. The caller has reserved the session's place,
+// which is free again after an error.
 func (s *Server) open(ctx context.Context, e *entry, creds Credentials) (*Session, error) {
 	session := &Session{
 		server: s, entry: e, caps: e.key.Caps, creds: creds,
@@ -29,7 +30,6 @@ func (s *Server) open(ctx context.Context, e *entry, creds Credentials) (*Sessio
 	streams, stop := context.WithCancel(s.ctx)
 	session.stop = stop
 	session.setHeads()
-	s.sessions.Add(1)
 	if err := session.handshake(ctx, creds); err != nil {
 		stop()
 		session.outbox.close(ctx)
@@ -85,7 +85,8 @@ func (s *Session) handshake(ctx context.Context, creds Credentials) error {
 	x.conn.resp.wantSession = true
 	stop := context.AfterFunc(ctx, x.Abort)
 	defer stop()
-	x.Run(ctx)
+	for !x.Run(ctx) { // a question inside a request of our own is routed as any other
+	}
 	switch {
 	case answer.err != nil:
 		return answer.err

@@ -17,6 +17,7 @@ type outbox struct {
 	mu      sync.Mutex
 	queue   []letter
 	running bool
+	cancel  context.CancelFunc // of what is being posted, while running
 	closed  bool
 	wg      sync.WaitGroup
 }
@@ -40,25 +41,28 @@ func (o *outbox) put(creds Credentials, text []byte) {
 	o.queue = append(o.queue, letter{creds, text})
 	if !o.running {
 		o.running = true
+		var ctx context.Context
+		ctx, o.cancel = context.WithCancel(o.session.server.ctx)
 		o.wg.Add(1)
-		go o.run()
+		go o.run(ctx)
 	}
 }
 
-func (o *outbox) run() {
+func (o *outbox) run(ctx context.Context) {
 	defer o.wg.Done()
 	for {
 		o.mu.Lock()
 		if len(o.queue) == 0 {
 			o.running = false
 			o.queue = nil
+			o.cancel()
 			o.mu.Unlock()
 			return
 		}
 		l := o.queue[0]
 		o.queue = o.queue[1:]
 		o.mu.Unlock()
-		if err := o.session.Post(o.session.server.ctx, l.creds, l.text); err != nil {
+		if err := o.session.Post(ctx, l.creds, l.text); err != nil {
 			o.session.server.log.Debug().Err(err).Str("upstream", o.session.server.settings.Name).
 				Msg("message for the upstream not delivered")
 		}
@@ -73,8 +77,11 @@ func (o *outbox) close(ctx context.Context) {
 	o.mu.Unlock()
 	stop := context.AfterFunc(ctx, func() {
 		o.mu.Lock()
+		defer o.mu.Unlock()
 		o.queue = nil
-		o.mu.Unlock()
+		if o.running {
+			o.cancel()
+		}
 	})
 	o.wg.Wait()
 	stop()

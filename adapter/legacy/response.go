@@ -398,6 +398,7 @@ func (c *conn) readAll(limit int) (body []byte, owned bool, err error) {
 		return body, false, err
 	}
 	// The body has begun to come: the rest is not worth a state of its own.
+	c.dry = false
 	end := time.Now().Add(bodyPatience)
 	c.setDeadline(end)
 	body = getText(int(max(r.length, 0)))
@@ -428,6 +429,7 @@ func (c *conn) readAll(limit int) (body []byte, owned bool, err error) {
 // statusError reads the start of an error answer's body: it may say why.
 func (c *conn) statusError() *StatusError {
 	e := &StatusError{Status: c.resp.status, Authenticate: c.resp.authenticate, ContentType: c.resp.contentType}
+	c.dry = false
 	c.setDeadline(time.Now().Add(time.Second))
 	for len(e.Body) < maxErrorBody {
 		piece, err := c.next()

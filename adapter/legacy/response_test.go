@@ -57,7 +57,7 @@ func TestResponseHead(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			var r response
+			r := response{wantSession: true}
 			if err := r.parse([]byte(tt.head)); err != nil {
 				t.Fatal(err)
 			}
@@ -91,7 +91,7 @@ func TestResponseHeadKeepsFewChallenges(t *testing.T) {
 	for range 100 {
 		lines = append(lines, "WWW-Authenticate: Bearer")
 	}
-	var r response
+	r := response{wantSession: true}
 	if err := r.parse([]byte(head(lines...))); err != nil || len(r.authenticate) != 8 {
 		t.Errorf("%d challenges kept (%v), want 8", len(r.authenticate), err)
 	}
@@ -136,7 +136,7 @@ func TestResponseHeadRefused(t *testing.T) {
 		"a list of codings":           head("HTTP/1.1 200 OK", "Transfer-Encoding: gzip, chunked"),
 		"chunked over HTTP/1.0":       head("HTTP/1.0 200 OK", "Transfer-Encoding: chunked"),
 	} {
-		var r response
+		r := response{wantSession: true}
 		if err := r.parse([]byte(text)); !errors.Is(err, ErrMalformed) {
 			t.Errorf("%s: %v, want ErrMalformed", name, err)
 		}
@@ -169,7 +169,7 @@ func FuzzResponseHead(f *testing.F) {
 			return
 		}
 		text = text[:end]
-		var r response
+		r := response{wantSession: true}
 		if err := r.parse(text); err != nil {
 			if !errors.Is(err, ErrMalformed) {
 				t.Fatalf("error %v is not ErrMalformed", err)
@@ -216,7 +216,7 @@ var typicalHead = []byte(head("HTTP/1.1 200 OK", "Content-Type: application/json
 	"Date: Tue, 28 Jul 2026 10:00:00 GMT", "Connection: keep-alive", "Keep-Alive: timeout=5", "Content-Length: 121"))
 
 func TestResponseHeadAllocatesNothing(t *testing.T) {
-	var r response
+	r := response{wantSession: true}
 	if n := testing.AllocsPerRun(100, func() {
 		if headEnd(typicalHead) != len(typicalHead) || r.parse(typicalHead) != nil {
 			t.Fatal("not read")
@@ -229,7 +229,7 @@ func TestResponseHeadAllocatesNothing(t *testing.T) {
 func BenchmarkResponseHead(b *testing.B) {
 	b.ReportAllocs()
 	b.SetBytes(int64(len(typicalHead)))
-	var r response
+	r := response{wantSession: true}
 	for b.Loop() {
 		if headEnd(typicalHead) < 0 || r.parse(typicalHead) != nil {
 			b.Fatal("not read")

@@ -172,7 +172,8 @@ func (s *Session) Request(ctx context.Context, creds Credentials, method string,
 	}
 	stop := context.AfterFunc(ctx, x.Abort)
 	defer stop()
-	x.Run(ctx)
+	for !x.Run(ctx) { // a question inside a request of our own is routed as any other
+	}
 	if err := ctx.Err(); err != nil && !x.Ended() {
 		x.Cancel("timed out")
 		return nil, err

@@ -54,6 +54,9 @@ var (
 	}
 )
 
+// masks are all that there are, in the order in which they are explained.
+var masks = []mask{timeOfDay, sessionID, logMessages, rootsTiming}
+
 var logText = regexp.MustCompile(`^([A-Z][a-z]+)([- ]level[- ]message - SessionId )[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
 // logShape masks the level of a log message where its text names the same one,

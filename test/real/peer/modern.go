@@ -247,6 +247,9 @@ func subscribed(m message, id int64) (Update, error) {
 	if members, _ := others.(map[string]any); len(members) > 0 {
 		rest = with(rest.(map[string]any), "_meta", members)
 	}
+	if members, _ := rest.(map[string]any); len(members) == 0 {
+		rest = nil // the subscription's id was all that there was
+	}
 	return Update{Method: m.Method, Params: rest}, nil
 }
 

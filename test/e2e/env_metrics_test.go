@@ -1,0 +1,44 @@
+package e2e
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Metric is the sum of the samples whose line begins with a name, and labels if
+// given: `holdfast_calls{state="parked"}`.
+func (h *Holdfast) Metric(t testing.TB, name string) (sum float64) {
+	t.Helper()
+	reply := Do(t, http.MethodGet, h.AdminURL+"/metrics", "", http.Header{})
+	for line := range strings.Lines(string(reply.Body)) {
+		rest, ok := strings.CutPrefix(strings.TrimSpace(line), name)
+		if !ok || rest == "" || rest[0] != ' ' && rest[0] != '{' {
+			continue
+		}
+		value, err := strconv.ParseFloat(rest[strings.LastIndexByte(rest, ' ')+1:], 64)
+		if err != nil {
+			t.Fatalf("metric %q: %v", line, err)
+		}
+		sum += value
+	}
+	return sum
+}
+
+// WaitMetric waits until a metric has a value.
+func (h *Holdfast) WaitMetric(t testing.TB, name string, want float64) {
+	t.Helper()
+	look := time.NewTicker(5 * time.Millisecond) // a process tells of its metrics only when asked
+	defer look.Stop()
+	for give := time.Now().Add(patience); ; <-look.C {
+		got := h.Metric(t, name)
+		if got == want {
+			return
+		}
+		if time.Now().After(give) {
+			t.Fatalf("%s is %v, want %v within %v", name, got, want, patience)
+		}
+	}
+}
