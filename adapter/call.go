@@ -62,6 +62,7 @@ type call struct {
 	keptBytes int64         // guarded by the registry's mu
 	keptAt    *list.Element // likewise
 	forgotten bool          // the outcome is no longer kept
+	lagging   bool          // a round's client reads too slowly
 
 	// Set when the call first parks.
 	id     [16]byte
@@ -349,6 +350,11 @@ func (c *call) follow(x *legacy.Exchange) {
 		return
 	}
 	x.Finish()
+	c.mu.Lock()
+	if c.x == x && c.phase == done {
+		c.x = nil // what is kept of the call needs no session
+	}
+	c.mu.Unlock()
 }
 
 // relaunch sends a request again that has met a session that is gone.

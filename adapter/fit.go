@@ -68,7 +68,14 @@ func rootsFit(roots []byte) bool {
 // every time.
 type schemaCache struct {
 	mu       sync.Mutex
-	compiled map[string]*jsonschema.Schema // nil: cannot be compiled
+	compiled map[string]checker
+}
+
+// checker holds content against one schema: by the form where it is plain, by
+// the library where not. With neither, the schema cannot be compiled.
+type checker struct {
+	form   *form
+	schema *jsonschema.Schema
 }
 
 const (
@@ -91,22 +98,27 @@ func (s *schemaCache) fits(schema, content []byte) bool {
 		return true
 	}
 	s.mu.Lock()
-	compiled, known := s.compiled[string(schema)]
+	check, known := s.compiled[string(schema)]
 	s.mu.Unlock()
 	if !known {
-		compiled = compile(schema)
+		if check.form = parseForm(schema); check.form == nil {
+			check.schema = compile(schema)
+		}
 		s.mu.Lock()
 		if s.compiled == nil || len(s.compiled) >= maxSchemas {
-			s.compiled = make(map[string]*jsonschema.Schema)
+			s.compiled = make(map[string]checker)
 		}
-		s.compiled[string(schema)] = compiled
+		s.compiled[string(schema)] = check
 		s.mu.Unlock()
 	}
-	if compiled == nil {
-		return true
+	switch {
+	case check.form != nil:
+		return check.form.fits(content)
+	case check.schema != nil:
+		value, err := jsonschema.UnmarshalJSON(bytes.NewReader(content))
+		return err == nil && check.schema.Validate(value) == nil
 	}
-	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(content))
-	return err == nil && compiled.Validate(value) == nil
+	return true
 }
 
 func compile(schema []byte) *jsonschema.Schema {

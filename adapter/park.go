@@ -2,6 +2,8 @@ package adapter
 
 import (
 	"crypto/sha256"
+	"hash"
+	"sync"
 	"time"
 
 	"github.com/holdfast-mcp/holdfast/adapter/jsonrpc"
@@ -61,14 +63,18 @@ func (c *call) question() *Outcome {
 // requestDigest binds a request state to what was asked: the method and the
 // params without what differs from round to round.
 func requestDigest(req *Request) (digest [16]byte) {
-	h := sha256.New()
+	h := digests.Get().(hash.Hash)
+	h.Reset()
 	h.Write([]byte(req.Method))
 	h.Write([]byte{0})
 	jsonrpc.Digest(h, req.Params, isPerRound)
 	var sum [sha256.Size]byte
 	copy(digest[:], h.Sum(sum[:0]))
+	digests.Put(h)
 	return digest
 }
+
+var digests = sync.Pool{New: func() any { return sha256.New() }}
 
 func isPerRound(name []byte) bool {
 	switch string(name) {

@@ -39,6 +39,9 @@ func (c *call) Receive(m *jsonrpc.Message, borrowed bool) {
 	case m.Method == mcp.NotifyCancelled:
 		c.withdraw(jsonrpc.Get(m.Params, "requestId"))
 	}
+	if c.lagging {
+		c.shed()
+	}
 	c.wake()
 }
 
@@ -212,10 +215,21 @@ func (c *call) tell(r *callRound, notification []byte) {
 	}
 	if len(r.queue) >= c.engine.settings.Buffer {
 		r.err = &Refusal{Reason: ReasonSlowClient, Detail: "the client reads too slowly: more than stream.buffer notifications wait", MayHaveRun: true}
-		r.queue = nil
+		r.queue, c.lagging = nil, true
 		return
 	}
 	r.queue = append(r.queue, notification)
+}
+
+// shed takes the rounds off the call whose clients lag too far behind. They may
+// not notice for long, because a write to them hangs. mu is held.
+func (c *call) shed() {
+	c.lagging = false
+	for i := len(c.rounds) - 1; i >= 0; i-- {
+		if r := c.rounds[i]; r.err != nil {
+			c.leave(r, "the client reads too slowly")
+		}
+	}
 }
 
 // withdraw: the server no longer wants an answer.

@@ -200,7 +200,7 @@ func (c *call) settle(was phase) {
 	}
 	c.arm()
 	r.keep(c, size)
-	c.early, c.stat = nil, nil
+	c.early, c.stat, c.names, c.inputs, c.creds, c.stop = nil, nil, nil, nil, nil, nil
 }
 
 // callOverhead is about what a kept call takes beside its result.

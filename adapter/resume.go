@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"time"
@@ -77,6 +78,9 @@ func (c *call) carryOn(req *Request, r *callRound) error {
 	c.begun, c.heard = now, now // the time that the client took does not count
 	c.creds = credentials(req)
 	c.level = req.LogLevel
+	if c.x != nil {
+		c.x.SetLevel(c.level)
+	}
 	c.rounds = append(c.rounds, r)
 	if c.resend {
 		c.resend, c.inputs = false, nil
@@ -99,8 +103,8 @@ func (c *call) carryOn(req *Request, r *callRound) error {
 		return nil // nothing new: the missing ones are asked again
 	}
 	c.parkAt = now.Add(e.settings.Gather)
-	e.wg.Add(1)
-	go c.deliver(answers, c.creds, held && len(c.inputs) == 0)
+	// The round's own goroutine delivers, at its first Next.
+	r.delivery = &delivery{answers: answers, creds: c.creds, launch: held && len(c.inputs) == 0}
 	return nil
 }
 
@@ -126,31 +130,100 @@ func (c *call) answers(responses []byte) []answer {
 	return found
 }
 
-// deliver posts the answers, in order, and then the request itself where it
-// was held back for them.
-func (c *call) deliver(answers []answer, creds legacy.Credentials, launch bool) {
-	defer c.engine.wg.Done()
-	for i, a := range answers {
-		err := c.x.Session().Post(c.engine.ctx, creds, a.text)
-		legacy.FreeText(a.text)
-		if err != nil {
-			for _, rest := range answers[i+1:] {
-				legacy.FreeText(rest.text)
-			}
-			c.undelivered(answers[i:], err)
-			return
-		}
+// delivery is what a retry brought for the server: answers, in order, and then
+// the request itself where it was held back for them.
+type delivery struct {
+	answers []answer
+	creds   legacy.Credentials
+	launch  bool
+}
+
+// deliver posts on the round's goroutine where that needs no waiting to speak
+// of, and else in the background. mu is held, and free meanwhile.
+func (r *callRound) deliver() {
+	c, d := r.call, r.delivery
+	r.delivery = nil
+	if c.phase == done {
+		return
 	}
-	if launch {
-		c.sendHeld()
+	s := c.x.Session()
+	if len(d.answers) != 1 || d.launch || s.LevelShort() {
+		c.goDeliver(d, nil)
+		return
+	}
+	c.mu.Unlock()
+	p, err := s.TryPost(d.creds, d.answers[0].text)
+	if p != nil {
+		err = p.Wait(time.Now().Add(quickPost))
+	}
+	c.mu.Lock()
+	switch {
+	case errors.Is(err, legacy.ErrDeadline): // not sent yet, or not taken yet
+		c.goDeliver(d, p)
+		return
+	case err != nil:
+		c.undelivered(d.answers, err)
+	}
+	legacy.FreeText(d.answers[0].text)
+}
+
+// quickPost is how long a round waits for the server to take an answer before
+// it looks for what else there is.
+const quickPost = 10 * time.Millisecond
+
+// goDeliver delivers in the background. pending is the first answer's posting,
+// where that was sent already. mu is held.
+func (c *call) goDeliver(d *delivery, pending *legacy.Posting) {
+	s := c.x.Session()
+	c.engine.wg.Add(1)
+	go func() {
+		defer c.engine.wg.Done()
+		if pending == nil {
+			c.raiseLevel(s, d.creds)
+		}
+		for i, a := range d.answers {
+			var err error
+			if pending != nil && i == 0 {
+				err = pending.WaitLong(c.engine.ctx)
+			} else {
+				err = s.Post(c.engine.ctx, d.creds, a.text)
+			}
+			legacy.FreeText(a.text)
+			if err != nil {
+				for _, rest := range d.answers[i+1:] {
+					legacy.FreeText(rest.text)
+				}
+				c.mu.Lock()
+				c.undelivered(d.answers[i:], err)
+				c.mu.Unlock()
+				return
+			}
+		}
+		if d.launch {
+			c.sendHeld()
+		}
+	}()
+}
+
+// raiseLevel tells the server first where this round wants more log messages
+// than those before.
+func (c *call) raiseLevel(s *legacy.Session, creds legacy.Credentials) {
+	if !s.LevelShort() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(c.engine.ctx, levelTime)
+	defer cancel()
+	if err := s.RaiseLevel(ctx, creds); err != nil {
+		c.engine.log.Debug().Err(err).Str("upstream", c.up.Name).Msg("log level not set")
 	}
 }
 
+// levelTime bounds how long answers wait for a log level to be set.
+const levelTime = 5 * time.Second
+
 // undelivered: the server did not take an answer. Where it has not seen it the
-// call waits on, for the same retry; else the call is lost.
+// call waits on, for the same retry; else the call is lost. mu is held.
 func (c *call) undelivered(answers []answer, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if c.phase == done {
 		return
 	}

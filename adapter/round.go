@@ -3,6 +3,7 @@ package adapter
 import (
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/holdfast-mcp/holdfast/adapter/legacy"
@@ -17,12 +18,13 @@ type callRound struct {
 	progress []byte   // raw progress token, or nil
 	level    mcp.Level
 
-	queue   [][]byte
-	outcome *Outcome
-	own     Outcome // where the outcome is that only this round sees
-	err     error
-	gone    bool
-	wake    chan struct{} // has room for one; nil until somebody waits on it
+	queue    [][]byte
+	outcome  *Outcome
+	own      Outcome // where the outcome is that only this round sees
+	err      error
+	gone     bool
+	delivery *delivery     // to do at the first Next
+	wake     chan struct{} // has room for one; nil until somebody waits on it
 }
 
 // Next implements Round.
@@ -30,6 +32,9 @@ func (r *callRound) Next(until time.Time) (Event, error) {
 	c := r.call
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if r.delivery != nil {
+		r.deliver()
+	}
 	for {
 		if ev, err, ok := r.ready(); ok {
 			return ev, err
@@ -106,16 +111,25 @@ func (r *callRound) sleep(until time.Time) (woken bool) {
 	}
 	wake := r.wake
 	r.call.mu.Unlock()
-	t := time.NewTimer(time.Until(until))
+	t := timers.Get().(*time.Timer)
+	t.Reset(time.Until(until))
 	select {
 	case <-wake:
 		woken = true
 	case <-t.C:
 	}
 	t.Stop()
+	timers.Put(t)
 	r.call.mu.Lock()
 	return woken
 }
+
+// timers are stopped.
+var timers = sync.Pool{New: func() any {
+	t := time.NewTimer(time.Hour)
+	t.Stop()
+	return t
+}}
 
 // wake makes the rounds look again. mu is held.
 func (c *call) wake() {
@@ -160,7 +174,8 @@ func (c *call) leave(r *callRound, why string) {
 	c.rounds = slices.Delete(c.rounds, i, i+1)
 	if len(c.rounds) == 0 && (c.phase == starting || c.phase == running) {
 		c.engine.metrics.cancelled()
-		c.terminate(ErrGone, why)
+		// Of a call that had parked, this is what a client hears that comes back.
+		c.terminate(&Refusal{Reason: ReasonCallLost, Detail: "the call was cancelled: " + why, MayHaveRun: true}, why)
 	}
 }
 
@@ -168,6 +183,10 @@ func (c *call) leave(r *callRound, why string) {
 func (r *callRound) Close() {
 	c := r.call
 	c.mu.Lock()
+	if d := r.delivery; d != nil && c.phase != done { // what the client sent counts all the same
+		r.delivery = nil
+		c.goDeliver(d, nil)
+	}
 	c.leave(r, "the client's request has ended")
 	r.gone = true
 	var finish *legacy.Exchange

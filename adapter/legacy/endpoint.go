@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -276,6 +277,27 @@ func (e *endpoint) appendHead(dst []byte, method string) []byte {
 		dst = appendField(dst, f.Name, f.Value)
 	}
 	return dst
+}
+
+// appendCredentials appends what a client's request brought. A field that the
+// configuration sets for the upstream wins: the operator's word, not the
+// client's, and never both.
+func (e *endpoint) appendCredentials(dst []byte, creds Credentials) []byte {
+	for _, f := range creds {
+		if !e.overrides(f.Name) {
+			dst = appendField(dst, f.Name, f.Value)
+		}
+	}
+	return dst
+}
+
+func (e *endpoint) overrides(name string) bool {
+	for _, f := range e.settings.Headers {
+		if strings.EqualFold(f.Name, name) {
+			return true
+		}
+	}
+	return false
 }
 
 // appendField appends a header field. A line break in a value ends the value:

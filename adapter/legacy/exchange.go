@@ -111,9 +111,7 @@ func (x *Exchange) Send(ctx context.Context, dial bool) error {
 		}
 		space := texts.Get().(*[]byte)
 		request := append((*space)[:0], x.session.postHead...)
-		for _, f := range x.creds {
-			request = appendField(request, f.Name, f.Value)
-		}
+		request = x.session.server.endpoint.appendCredentials(request, x.creds)
 		request = appendLength(request, len(x.message))
 		request = append(request, x.message...)
 		written, err := c.send(request, x.session.server.settings.WriteTimeout)

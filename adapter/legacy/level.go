@@ -13,6 +13,19 @@ func (s *Session) wantLevel() mcp.Level {
 	return mcp.Level(slices.IndexFunc(s.levels[1:], func(n int) bool { return n > 0 }) + 1)
 }
 
+// SetLevel changes which log messages the exchange wants; RaiseLevel tells the
+// server.
+func (x *Exchange) SetLevel(level mcp.Level) {
+	s := x.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !x.ended {
+		s.levels[x.level]--
+		s.levels[level]++
+	}
+	x.level = level
+}
+
 // RaiseLevel makes the server send log messages as verbose as the live calls
 // want, and returns once it has said so. Legacy servers keep one level for the
 // whole session; what a call did not ask for is filtered later.

@@ -16,15 +16,28 @@ type Posting struct {
 // StartPost sends a notification or an answer; Posting.Wait tells whether the
 // server took it. ErrUnreachable: the server has seen nothing.
 func (s *Session) StartPost(ctx context.Context, creds Credentials, text []byte) (*Posting, error) {
+	return s.startPost(creds, text, func() (*conn, error) { return s.server.endpoint.conn(ctx) })
+}
+
+// TryPost is StartPost on an idle connection; ErrDeadline says that there is
+// none.
+func (s *Session) TryPost(creds Credentials, text []byte) (*Posting, error) {
+	return s.startPost(creds, text, func() (*conn, error) {
+		if c := s.server.endpoint.idleConn(); c != nil {
+			return c, nil
+		}
+		return nil, ErrDeadline
+	})
+}
+
+func (s *Session) startPost(creds Credentials, text []byte, connect func() (*conn, error)) (*Posting, error) {
 	for {
-		c, err := s.server.endpoint.conn(ctx)
+		c, err := connect()
 		if err != nil {
 			return nil, err
 		}
 		request := append(getText(len(text)+1024), s.postHead...)
-		for _, f := range creds {
-			request = appendField(request, f.Name, f.Value)
-		}
+		request = s.server.endpoint.appendCredentials(request, creds)
 		request = appendLength(request, len(text))
 		request = append(request, text...)
 		written, err := c.send(request, s.server.settings.WriteTimeout)
@@ -82,12 +95,18 @@ func (s *Session) Post(ctx context.Context, creds Credentials, text []byte) erro
 	if err != nil {
 		return err
 	}
+	return p.WaitLong(ctx)
+}
+
+// WaitLong is Wait for at most Settings.PostTimeout. The Posting is over then.
+func (p *Posting) WaitLong(ctx context.Context) error {
+	timeout := p.session.server.settings.PostTimeout
 	stop := context.AfterFunc(ctx, p.Abort)
 	defer stop()
-	if err := p.Wait(time.Now().Add(s.server.settings.PostTimeout)); !errors.Is(err, ErrDeadline) {
+	if err := p.Wait(time.Now().Add(timeout)); !errors.Is(err, ErrDeadline) {
 		return err
 	}
 	p.conn.close()
 	p.conn.free()
-	return fmt.Errorf("%w: no answer to a POST within %v", ErrBroken, s.server.settings.PostTimeout)
+	return fmt.Errorf("%w: no answer to a POST within %v", ErrBroken, timeout)
 }

@@ -122,9 +122,7 @@ func (s *Session) get(ctx context.Context, creds Credentials, lastID []byte) (*c
 	request := s.server.endpoint.appendHead(getText(1024), "GET")
 	request = append(request, "Accept: text/event-stream\r\nCache-Control: no-cache\r\n"...)
 	request = append(request, s.head...)
-	for _, f := range creds {
-		request = appendField(request, f.Name, f.Value)
-	}
+	request = s.server.endpoint.appendCredentials(request, creds)
 	if lastID != nil {
 		request = appendField(request, "Last-Event-ID", string(lastID))
 	}
@@ -248,9 +246,7 @@ func (s *Session) delete(ctx context.Context, creds Credentials) error {
 	defer stop()
 	request := s.server.endpoint.appendHead(getText(1024), "DELETE")
 	request = append(request, s.head...)
-	for _, f := range creds {
-		request = appendField(request, f.Name, f.Value)
-	}
+	request = s.server.endpoint.appendCredentials(request, creds)
 	request = append(request, "Connection: close\r\n\r\n"...)
 	_, err = c.send(request, s.server.settings.WriteTimeout)
 	putText(request)

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -82,7 +84,7 @@ func serve(ctx context.Context, c *config.Config, stderr io.Writer) error {
 		}
 	}()
 	for _, u := range c.Upstreams {
-		log.Info().Str("upstream", u.Name).Str("url", u.URL).
+		log.Info().Str("upstream", u.Name).Str("url", u.ShownURL()).
 			Str("endpoint", "http://"+listener.Addr().String()+u.Path).Msg("serving")
 	}
 	select {
@@ -170,8 +172,8 @@ func legacySettings(c *config.Config, u config.Upstream) legacy.Settings {
 		QueueEligible: c.Sessions.Eligible == config.EligibleQueue, PushesOnGET: u.PushesOnGET,
 		ClientName: "holdfast", ClientVersion: buildVersion(),
 	}
-	for name, value := range u.Headers {
-		s.Headers = append(s.Headers, legacy.Field{Name: name, Value: value})
+	for _, name := range slices.Sorted(maps.Keys(u.Headers)) {
+		s.Headers = append(s.Headers, legacy.Field{Name: name, Value: u.Headers[name]})
 	}
 	return s
 }

@@ -83,7 +83,7 @@ func TestRetrySentTwiceAtOnce(t *testing.T) {
 	t.Parallel()
 	server, answered, gate := slow(t)
 	h := Start(t, Options{Upstream: server.URL})
-	first := h.Send(t, CallTool("slow", nil))
+	first := h.Send(t, CallTool("slow", nil, Progress("token"))) // the server learns of no later wish for progress
 	first.Asks(t, "elicitation-1")
 	retry := RetryOf(first, Answers{"elicitation-1": Accept("name", "Ada")})
 	var streams []*Stream
@@ -172,6 +172,26 @@ func TestOnlyTheLastDisconnectCancels(t *testing.T) {
 	two.Close()
 	receive(t, "cancellation", call.Cancelled())
 	left(3)
+}
+
+// A client that has lost its connection in mid-call comes back, and learns that
+// its call was cancelled, and may have run.
+func TestRetryOfACancelledCall(t *testing.T) {
+	t.Parallel()
+	server, answered, _ := slow(t)
+	h := Start(t, Options{Upstream: server.URL, Config: "stream: {after: 10m}"})
+	first := h.Send(t, CallTool("slow", nil))
+	first.Asks(t, "elicitation-1")
+	stream := h.Open(t, RetryOf(first, Answers{"elicitation-1": Accept("name", "Ada")}))
+	call := receive(t, "answer", answered)
+	stream.Close()
+	receive(t, "cancellation", call.Cancelled())
+	reply := h.Retry(t, first, Answers{"elicitation-1": Accept("name", "Ada")})
+	reply.Fails(t, http.StatusOK, -32603, "call_lost")
+	same(t, "mayHaveRun", parse(t, reply.Error.Data).(map[string]any)["mayHaveRun"], `true`)
+	if n := len(server.Responses()); n != 1 {
+		t.Errorf("the server got %d answers, want 1", n)
+	}
 }
 
 // The result that comes while the call is parked waits for the retry.

@@ -124,6 +124,18 @@ func greeting(c *rawserver.Call) {
 	c.Text("Hello " + c.Ask("elicitation/create", askName).Content("name"))
 }
 
+// ends waits for the end of a process that was told to stop: a second signal
+// would end it at once.
+func (h *Holdfast) ends(t testing.TB) {
+	t.Helper()
+	select {
+	case <-h.read:
+		h.Stop() // checks how
+	case <-time.After(patience):
+		t.Errorf("holdfast did not stop within %v", patience)
+	}
+}
+
 // gauge adds up the series of a metric.
 func gauge(t testing.TB, h *Holdfast, name string) (sum float64) {
 	t.Helper()

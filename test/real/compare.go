@@ -115,13 +115,13 @@ func diff(path string, direct, modern any) string {
 		if !ok {
 			break
 		}
-		for i := range min(len(d), len(m)) {
+		if len(d) != len(m) {
+			return fmt.Sprintf("%s: directly %d elements %s, through Holdfast %d %s", path, len(d), short(direct), len(m), short(modern))
+		}
+		for i := range d {
 			if difference := diff(fmt.Sprintf("%s[%d]", path, i), d[i], m[i]); difference != "" {
 				return difference
 			}
-		}
-		if len(d) != len(m) {
-			return fmt.Sprintf("%s: directly %d elements %s, through Holdfast %d %s", path, len(d), short(direct), len(m), short(modern))
 		}
 		return ""
 	default:

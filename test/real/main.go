@@ -64,7 +64,7 @@ func try(ctx context.Context, stdout, stderr io.Writer) (same bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	defer func() { err = errors.Join(err, stage.lower(filepath.Join(home, "out"))) }()
+	defer func() { err = errors.Join(err, stage.lower()) }()
 	played, err := play(ctx, stage, plan())
 	if err != nil {
 		return false, err

@@ -22,46 +22,49 @@ const startWithin = 20 * time.Second
 type stage struct {
 	direct, modern string // URLs
 	dir            string // of the binary
+	out            string // where what the servers wrote is kept
 	children       []*proc.Child
 }
 
 // raise builds Holdfast and starts both; lower ends them.
-func raise(ctx context.Context, root, home, node string) (s *stage, err error) {
+func raise(ctx context.Context, root, home, node string) (*stage, error) {
 	dir, err := os.MkdirTemp("", "real")
 	if err != nil {
 		return nil, err
 	}
-	s = &stage{dir: dir}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, s.lower(filepath.Join(home, "out")))
-		}
-	}()
-	holdfast := filepath.Join(dir, "holdfast")
+	s := &stage{dir: dir, out: filepath.Join(home, "out")}
+	if err := s.raise(ctx, root, home, node); err != nil {
+		return nil, errors.Join(err, s.lower())
+	}
+	return s, nil
+}
+
+func (s *stage) raise(ctx context.Context, root, home, node string) error {
+	holdfast := filepath.Join(s.dir, "holdfast")
 	build := exec.CommandContext(ctx, "go", "build", "-o", holdfast, "./cmd/holdfast")
 	build.Dir, build.Stderr = root, os.Stderr
 	if err := build.Run(); err != nil {
-		return nil, fmt.Errorf("go build ./cmd/holdfast: %w", err)
+		return fmt.Errorf("go build ./cmd/holdfast: %w", err)
 	}
 	upstream, err := freeAddress(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	_, port, err := net.SplitHostPort(upstream)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	// An environment of its own: its get-env tool tells all of it.
 	program := filepath.Join(home, "node_modules", filepath.FromSlash(packageName), "dist", "index.js")
 	if err := s.start(ctx, "server-everything", upstream, "env", "-i", "PORT="+port, node, program, "streamableHttp"); err != nil {
-		return nil, err
+		return err
 	}
 	listen, err := freeAddress(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	s.direct, s.modern = "http://"+upstream+"/mcp", "http://"+listen+"/mcp"
-	return s, s.start(ctx, "holdfast", listen, holdfast, "serve", "--listen", listen, "--upstream", s.direct)
+	return s.start(ctx, "holdfast", listen, holdfast, "serve", "--listen", listen, "--upstream", s.direct)
 }
 
 // start starts a server and waits until it accepts connections.
@@ -83,12 +86,12 @@ func (s *stage) start(ctx context.Context, name, address, program string, args .
 }
 
 // lower ends what was started, the last first, and keeps what it wrote.
-func (s *stage) lower(out string) error {
-	failures := []error{os.MkdirAll(out, 0o755)}
+func (s *stage) lower() error {
+	failures := []error{os.MkdirAll(s.out, 0o755)}
 	for i := len(s.children) - 1; i >= 0; i-- {
 		child := s.children[i]
 		child.Stop()
-		failures = append(failures, os.WriteFile(filepath.Join(out, child.Name+".log"), []byte(child.Log()), 0o644))
+		failures = append(failures, os.WriteFile(filepath.Join(s.out, child.Name+".log"), []byte(child.Log()), 0o644))
 	}
 	return errors.Join(append(failures, os.RemoveAll(s.dir))...)
 }
