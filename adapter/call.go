@@ -441,7 +441,7 @@ func (c *call) terminate(err error, why string) {
 		if c.driver == byNobody {
 			c.x.Finish()
 		} else {
-			if was != starting {
+			if was != starting && !c.x.Ended() {
 				c.x.Cancel(why)
 			}
 			c.x.Abort()

@@ -13,10 +13,10 @@ import (
 
 func TestPlainAnswer(t *testing.T) {
 	var got adapter.Request
-	s := start(t, Settings{
-		Routes:          []Route{{Path: "/mcp", Upstream: "one", Forward: []string{"X-Tenant"}}},
-		PrincipalHeader: "X-User",
-	}, &scripted{begin: func(req *adapter.Request) (*scriptedRound, error) {
+	set := settings()
+	set.Routes[0].Forward = []string{"X-Tenant"}
+	set.PrincipalHeader = "X-User"
+	s := start(t, set, &scripted{begin: func(req *adapter.Request) (*scriptedRound, error) {
 		got = *req
 		return newRound(result(`{"content":[]}`)), nil
 	}})
@@ -291,7 +291,9 @@ func TestProtectedResource(t *testing.T) {
 		{[]Route{{Path: "/a", Upstream: "one"}, {Path: "/b", Upstream: "two"}}, "GET", "", 404, "nothing is served at this path\n"},
 		{[]Route{{Path: "/a", Upstream: "one"}, {Path: "/b", Upstream: "two"}}, "GET", "/b", 502, "the server did not answer\n"},
 	} {
-		client := start(t, Settings{Routes: c.routes}, e).dial(t)
+		set := settings()
+		set.Routes = c.routes
+		client := start(t, set, e).dial(t)
 		client.send(c.method + " /.well-known/oauth-protected-resource" + c.path + " HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n")
 		if resp, text := client.answer(); resp.StatusCode != c.status || text != c.body {
 			t.Errorf("%s %s: got %d %q, want %d %q", c.method, c.path, resp.StatusCode, text, c.status, c.body)

@@ -13,7 +13,7 @@ import (
 // stands in for fasthttp's MaxConnsPerIP and Concurrency, whose wrapper hides
 // the descriptor that the watcher needs.
 type doors struct {
-	limit   int
+	limit   int  // 0: none
 	plain   bool // refusals can be told in plain HTTP
 	metrics *metrics
 	closing chan struct{}
@@ -66,7 +66,7 @@ func (d *doors) admit(c net.Conn) *conn {
 	admitted := &conn{Conn: c, doors: d, fd: descriptor(c)}
 	admitted.ahead.start(c)
 	d.mu.Lock()
-	full := len(d.conns) >= d.limit
+	full := d.limit > 0 && len(d.conns) >= d.limit
 	if !full {
 		d.conns[admitted] = struct{}{}
 		d.metrics.connections.Set(float64(len(d.conns)))

@@ -105,7 +105,12 @@ func playing(r *scriptedRound) *scripted {
 const waitFor = 5 * time.Second
 
 func settings() Settings {
-	return Settings{Routes: []Route{{Path: "/mcp", Upstream: "one"}}, StreamAfter: waitFor, KeepAlive: waitFor}
+	return Settings{
+		Routes:  []Route{{Path: "/mcp", Upstream: "one"}},
+		MaxBody: 4 << 20, MaxHeader: 16 << 10, MaxDepth: 64,
+		ReadTimeout: 30 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		StreamAfter: waitFor, KeepAlive: waitFor,
+	}
 }
 
 type running struct {

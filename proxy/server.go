@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -49,7 +50,7 @@ var ErrStopped = errors.New("server is stopped")
 // New makes a server. It registers its metrics, and panics if they are
 // registered there already.
 func New(settings Settings, engine Engine, log zerolog.Logger, reg prometheus.Registerer) *Server {
-	settings = settings.withDefaults()
+	hosts, origins := settings.places()
 	s := &Server{
 		settings: settings,
 		engine:   engine,
@@ -57,8 +58,8 @@ func New(settings Settings, engine Engine, log zerolog.Logger, reg prometheus.Re
 		log:      log,
 		metrics:  newMetrics(reg),
 		routes:   map[string]*route{},
-		hosts:    newPlaces(settings.Hosts, true),
-		origins:  newPlaces(settings.Origins, false),
+		hosts:    newPlaces(hosts, true),
+		origins:  newPlaces(origins, false),
 		watcher:  newWatcher(),
 	}
 	upstreams := map[string]struct{}{}
@@ -79,7 +80,7 @@ func New(settings Settings, engine Engine, log zerolog.Logger, reg prometheus.Re
 		ErrorHandler: s.malformed,
 		Logger:       printer{log},
 
-		Concurrency:        settings.MaxConnections + 1, // ours comes first
+		Concurrency:        math.MaxInt32, // ours comes first
 		ReadBufferSize:     settings.MaxHeader,
 		MaxRequestBodySize: settings.MaxBody,
 		ReadTimeout:        settings.ReadTimeout,

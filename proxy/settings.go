@@ -1,13 +1,12 @@
 package proxy
 
 import (
-	"cmp"
 	"crypto/tls"
 	"time"
 )
 
-// Settings say what the proxy serves and what it bears. A zero limit or
-// duration stands for its default.
+// Settings say what the proxy serves and what it bears. Every limit and
+// duration must be set; the configuration holds the defaults.
 type Settings struct {
 	Routes []Route
 
@@ -24,19 +23,19 @@ type Settings struct {
 	// is calling; empty when there is none.
 	PrincipalHeader string
 
-	MaxBody        int // bytes of a request body; 4 MiB
-	MaxHeader      int // bytes of a request's header; 16 KiB
-	MaxDepth       int // nesting of a request's JSON; 64
-	MaxConnections int // open connections; 65,536
+	MaxBody        int // bytes of a request body
+	MaxHeader      int // bytes of a request's header
+	MaxDepth       int // nesting of a request's JSON
+	MaxConnections int // open connections; 0 for no limit of our own
 
-	ReadTimeout  time.Duration // a whole request from its first byte; 30s
-	WriteTimeout time.Duration // each write of an answer; 10s
-	IdleTimeout  time.Duration // an idle connection; 2m
+	ReadTimeout  time.Duration // a whole request from its first byte
+	WriteTimeout time.Duration // each write of an answer
+	IdleTimeout  time.Duration // an idle connection
 
 	// StreamAfter is how long a request may be silent before its answer
-	// becomes a stream; 1s.
+	// becomes a stream.
 	StreamAfter time.Duration
-	// KeepAlive is how long a stream may be silent; 15s.
+	// KeepAlive is how long a stream may be silent.
 	KeepAlive time.Duration
 
 	TLS *tls.Config // nil serves plain HTTP
@@ -51,23 +50,19 @@ type Route struct {
 	Forward []string
 }
 
-func (s Settings) withDefaults() Settings {
-	s.MaxBody = cmp.Or(s.MaxBody, 4<<20)
-	s.MaxHeader = cmp.Or(s.MaxHeader, 16<<10)
-	s.MaxDepth = cmp.Or(s.MaxDepth, 64)
-	s.MaxConnections = cmp.Or(s.MaxConnections, 1<<16)
-	s.ReadTimeout = cmp.Or(s.ReadTimeout, 30*time.Second)
-	s.WriteTimeout = cmp.Or(s.WriteTimeout, 10*time.Second)
-	s.IdleTimeout = cmp.Or(s.IdleTimeout, 2*time.Minute)
-	s.StreamAfter = cmp.Or(s.StreamAfter, time.Second)
-	s.KeepAlive = cmp.Or(s.KeepAlive, 15*time.Second)
-	if len(s.Hosts) == 0 {
-		s.Hosts = []string{"localhost", "127.0.0.1", "[::1]"}
+// local are the names of the machine itself.
+var local = []string{"localhost", "127.0.0.1", "[::1]"}
+
+// places returns the hosts and origins that are served.
+func (s Settings) places() (hosts, origins []string) {
+	hosts, origins = s.Hosts, s.Origins
+	if len(hosts) == 0 {
+		hosts = local
 	}
-	if len(s.Origins) == 0 {
-		for _, host := range []string{"localhost", "127.0.0.1", "[::1]"} {
-			s.Origins = append(s.Origins, "http://"+host+":*", "https://"+host+":*")
+	if len(origins) == 0 {
+		for _, host := range local {
+			origins = append(origins, "http://"+host+":*", "https://"+host+":*")
 		}
 	}
-	return s
+	return hosts, origins
 }
