@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"container/list"
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -108,6 +109,8 @@ func (e *Engine) start(up *upstream, req *Request, caps *mcp.Capabilities, r *ca
 	c.heard = c.begun
 	r.call = c
 	c.rounds = append(c.rounds, r)
+	c.mu.Lock() // once it is on a session, the session's GET stream may reach it
+	defer c.mu.Unlock()
 	if req.Method == mcp.MethodDiscover {
 		c.discover()
 		return nil
@@ -135,7 +138,7 @@ func (e *Engine) start(up *upstream, req *Request, caps *mcp.Capabilities, r *ca
 }
 
 // quick sends the request on the caller's goroutine, if that needs no waiting.
-// An error means that the session was given back.
+// An error means that the session was given back. mu is held.
 //
 // Hot: once per call.
 func (c *call) quick(s *legacy.Session, req *Request, text []byte) (sent bool, err error) {
@@ -161,10 +164,15 @@ func (c *call) quick(s *legacy.Session, req *Request, text []byte) (sent bool, e
 	if c.level != mcp.LevelNone && s.LevelShort() {
 		return false, nil
 	}
-	if err := x.Send(c.engine.ctx, false); err != nil {
-		return false, nil // launch sends, or says what is wrong
+	switch err := x.Send(c.engine.ctx, false); {
+	case err == nil:
+		c.enter(running)
+	case errors.Is(err, legacy.ErrDeadline), errors.Is(err, legacy.ErrUnreachable):
+		return false, nil // nothing went out: launch sends
+	default:
+		c.enter(running)
+		c.lost(asRefusal(err, true))
 	}
-	c.enter(running)
 	return true, nil
 }
 
@@ -178,8 +186,8 @@ func checkParams(req *Request, rules []mcp.ParamRule) error {
 	return nil
 }
 
-// goLaunch starts launch with what it needs beyond the round's own memory.
-// The call must not be shared yet, or mu be held.
+// goLaunch starts launch with what it needs beyond the round's own memory. mu
+// is held.
 func (c *call) goLaunch(s *legacy.Session, text []byte) {
 	c.key.ClientInfo = bytes.Clone(c.key.ClientInfo)
 	c.key.Extra = bytes.Clone(c.key.Extra)
@@ -369,7 +377,7 @@ func (c *call) relaunch() {
 }
 
 // arm sets the timer to the next time at which tick has something to do. mu is
-// held, or the call not shared.
+// held.
 func (c *call) arm() {
 	var at time.Time
 	switch c.phase {

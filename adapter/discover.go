@@ -40,7 +40,7 @@ func (c *call) discover() {
 }
 
 // discovered ends the call with the result, and gives the session back. mu is
-// held, or the call not shared.
+// held.
 func (c *call) discovered(s *legacy.Session) {
 	was := c.phase
 	if c.enter(done) {

@@ -42,6 +42,9 @@ func (c *call) Receive(m *jsonrpc.Message, borrowed bool) {
 	if c.lagging {
 		c.shed()
 	}
+	if c.driver == byRound && !borrowed && c.x != nil {
+		c.x.Wake() // it came from elsewhere: the round reads the exchange's own stream
+	}
 	c.wake()
 }
 

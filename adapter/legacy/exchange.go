@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-mcp/holdfast/adapter/jsonrpc"
@@ -37,6 +38,7 @@ type Exchange struct {
 	message []byte // the JSON text to send, until the server has accepted it, or the end with keep
 	keep    bool   // the request may be sent again although the server had accepted it
 	phase   phase
+	woken   atomic.Bool
 	current jsonrpc.Message // the message that is being delivered
 	asked   bool            // a question was delivered since Run began
 	body    []byte          // a JSON body that did not fit the connection's buffer
@@ -144,7 +146,10 @@ func (x *Exchange) Step(until time.Time) error {
 		return ErrNeedsRun
 	}
 	x.conn.setDeadline(until)
-	err := x.read(true)
+	err := ErrDeadline
+	if !x.woken.Swap(false) { // after the deadline was set: a Wake now changes it
+		err = x.read(true)
+	}
 	switch {
 	case err == nil:
 		return nil
@@ -166,6 +171,7 @@ func (x *Exchange) Step(until time.Time) error {
 func (x *Exchange) Wake() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.woken.Store(true)
 	if x.conn != nil {
 		_ = x.conn.nc.SetReadDeadline(time.Unix(1, 0))
 	}

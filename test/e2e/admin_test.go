@@ -187,7 +187,7 @@ func TestMisconfigured(t *testing.T) {
 		"variable":         {env: []string{"HOLDFAST_CALLS__MAX=0"}, want: []string{"calls.max", "0", "1 to 10000000", "HOLDFAST_CALLS__MAX"}},
 		"unknown variable": {env: []string{"HOLDFAST_NOTHING=1"}, want: []string{"HOLDFAST_NOTHING"}},
 		"flag":             {args: []string{"--log-format", "xml"}, want: []string{"log.format", "xml", "json, console"}},
-		"unknown flag":     {args: []string{"--nothing"}, want: []string{"--nothing"}},
+		"unknown flag":     {args: []string{"--nothing"}, want: []string{"-nothing"}},
 		"no such file":     {args: []string{"--config", "/nowhere/holdfast.yaml"}, want: []string{"/nowhere/holdfast.yaml"}},
 		"no such key file": {args: []string{"--state-key-file", "/nowhere/keys"}, want: []string{"state.key_file", "/nowhere/keys"}},
 	} {

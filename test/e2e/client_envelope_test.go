@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-mcp/holdfast/test/fixture/rawserver"
 )
 
 // The proxy and the server must never read two different requests out of one
@@ -85,6 +87,26 @@ func TestIDsComeBackAsTheyAre(t *testing.T) {
 	body := strings.Replace(CallTool("echo", nil, ID("ID")).Body(), `"ID"`, `"\u0041"`, 1)
 	if reply := Post(t, h.URL, body, m.Header); string(reply.ID) != `"\u0041"` {
 		t.Errorf("id is %s, want %s", reply.ID, `"\u0041"`)
+	}
+}
+
+// Clients that know nothing of each other use the same ids at the same time.
+func TestSameIDAtOnce(t *testing.T) {
+	t.Parallel()
+	server := rawserver.New(t, rawserver.Settings{})
+	running, gate := make(chan struct{}, 2), make(chan struct{})
+	server.Tool("who", func(c *rawserver.Call) {
+		running <- struct{}{}
+		<-gate
+		c.Text(c.Argument("name"))
+	})
+	h := Start(t, Options{Upstream: server.URL})
+	one, two := h.Open(t, CallTool("who", map[string]any{"name": "one"}, ID(1))), h.Open(t, CallTool("who", map[string]any{"name": "two"}, ID(1)))
+	receive(t, "call", running)
+	receive(t, "call", running)
+	close(gate)
+	if a, b := one.Reply().Text(t), two.Reply().Text(t); a != "one" || b != "two" {
+		t.Errorf("got %q and %q", a, b)
 	}
 }
 

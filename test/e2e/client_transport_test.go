@@ -143,6 +143,9 @@ func TestAcceptAndContentType(t *testing.T) {
 		if reply.Status != test.status || reply.Error == nil {
 			t.Errorf("%s: %s: HTTP %d %s, want %d and an error", test.name, test.value, reply.Status, reply.Body, test.status)
 		}
+		if test.name == "Accept" { // else the body is not read, and the id not known
+			reply.checkID(t)
+		}
 	}
 }
 
@@ -221,5 +224,72 @@ func TestHTTPThatTwoReadersCouldReadDifferently(t *testing.T) {
 	chunked := "POST /mcp HTTP/1.1\r\nHost: localhost\r\n" + head + "Transfer-Encoding: chunked\r\n\r\n" + fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(body), body)
 	if got := wire(t, h, chunked); got != http.StatusOK {
 		t.Errorf("chunked: HTTP %d, want 200", got)
+	}
+}
+
+// A connection goes on after a stream, and HTTP/1.0, which has no chunks, gets
+// its answer in one piece.
+func TestConnections(t *testing.T) {
+	t.Parallel()
+	server := rawserver.New(t, rawserver.Settings{})
+	server.Tool("work", func(c *rawserver.Call) {
+		c.Progress(1, 2)
+		c.Text("done")
+	})
+	h := Start(t, Options{Upstream: server.URL})
+	conn, err := net.Dial("tcp", strings.TrimPrefix(h.Base, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	reader := bufio.NewReader(conn)
+	for i, stream := range []bool{true, false, true, true} {
+		m := CallTool("work", nil)
+		if stream {
+			Progress("p")(m)
+		}
+		request, err := http.NewRequest(http.MethodPost, h.URL, strings.NewReader(m.Body()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header = m.Header
+		if err := request.Write(conn); err != nil {
+			t.Fatal(err)
+		}
+		response, err := http.ReadResponse(reader, request)
+		if err != nil {
+			t.Fatalf("request %d on the connection: %v", i+1, err)
+		}
+		reply := readReply(t, response)
+		reply.Request = m
+		reply.Text(t)
+		if reply.SSE() != stream {
+			t.Errorf("request %d is a stream: %v, want %v", i+1, reply.SSE(), stream)
+		}
+	}
+	m := CallTool("work", nil, Progress("p"))
+	old, err := net.Dial("tcp", strings.TrimPrefix(h.Base, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = old.Close() }()
+	body := m.Body()
+	head := "POST /mcp HTTP/1.0\r\nHost: localhost\r\nContent-Length: " + fmt.Sprint(len(body)) + "\r\n"
+	for name := range m.Header {
+		head += name + ": " + m.Header.Get(name) + "\r\n"
+	}
+	if _, err := old.Write([]byte(head + "\r\n" + body)); err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.ReadResponse(bufio.NewReader(old), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reply := readReply(t, response)
+	if reply.SSE() || len(response.TransferEncoding) > 0 {
+		t.Errorf("HTTP/1.0 got a stream: %v", response.Header)
+	}
+	if got := reply.Text(t); got != "done" {
+		t.Errorf("got %q", got)
 	}
 }

@@ -66,6 +66,13 @@ func TestShutdownWaits(t *testing.T) {
 			}
 			h.Signal(syscall.SIGTERM)
 			h.Logs.Wait(t, `"message":"stopping"`)
+			for range 5 { // the session lives on under the running call
+				select {
+				case <-server.Session().Push("ping", "").Answered():
+				case <-time.After(patience):
+					t.Fatal("no answer to a ping")
+				}
+			}
 			if n := server.HTTPCount("DELETE"); n != 0 {
 				t.Error("the session was ended under the running call")
 			}

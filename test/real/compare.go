@@ -36,6 +36,7 @@ func compare(p played) compared {
 			c.difference = err.Error()
 			return c
 		}
+		questions := len(modern.Asked)
 		for _, m := range append([]mask{rootsTiming}, p.step.masks...) {
 			here, there := m.apply(&direct), m.apply(&modern)
 			if (here || there) && !slices.ContainsFunc(c.masked, func(other mask) bool { return other.name == m.name }) {
@@ -43,6 +44,9 @@ func compare(p played) compared {
 			}
 		}
 		if c.difference = diff("", tree(direct), tree(modern)); c.difference != "" {
+			if questions > 0 {
+				c.difference += fmt.Sprintf(" (after %d questions through Holdfast)", questions)
+			}
 			return c
 		}
 		c.failure = failure(modern)

@@ -26,7 +26,9 @@ func modern(members string) string {
 func TestCompareSaysWhatDiffers(t *testing.T) {
 	const text = `"content":[{"type":"text","text":"hello"}]`
 	one := func(o peer.Outcome) side { return side{outcomes: []peer.Outcome{o}} }
-	call := func(result string) peer.Outcome { return peer.Outcome{Method: "tools/call", Result: decoded(t, result)} }
+	call := func(result string) peer.Outcome {
+		return peer.Outcome{Method: "tools/call", Result: decoded(t, result)}
+	}
 	progressed := func(result string, steps ...string) peer.Outcome {
 		o := call(result)
 		for _, step := range steps {
