@@ -49,8 +49,8 @@ type Engine struct {
 	ctx      context.Context // ends when Shutdown gives up waiting
 	cancel   context.CancelFunc
 	draining atomic.Bool
-	drained  chan struct{} // closed when draining begins
 	rounds   atomic.Int64  // in progress
+	quiet    chan struct{} // has room for one: no round is left, while draining
 
 	mu        sync.Mutex
 	listeners map[*listenRound]struct{}
@@ -69,7 +69,7 @@ type upstream struct {
 func NewEngine(settings Settings, upstreams []Upstream, ring *state.Ring, log zerolog.Logger, m *Metrics) *Engine {
 	e := &Engine{
 		settings: settings, ring: ring, log: log,
-		upstreams: make(map[string]*upstream), drained: make(chan struct{}),
+		upstreams: make(map[string]*upstream), quiet: make(chan struct{}, 1),
 		listeners: make(map[*listenRound]struct{}), listening: make(map[principal]int),
 	}
 	e.calls.init(settings)
@@ -91,7 +91,7 @@ func (e *Engine) Begin(req *Request) (Round, error) {
 		return nil, refuse(ReasonInternal, "no upstream of this name")
 	}
 	if e.draining.Load() {
-		return nil, &Refusal{Reason: ReasonShutdown, Detail: "this replica is stopping; send the request again", RetryAfter: time.Second}
+		return nil, stopping()
 	}
 	caps, err := e.caps.get(req.Capabilities)
 	if err != nil {
@@ -101,8 +101,12 @@ func (e *Engine) Begin(req *Request) (Round, error) {
 		return e.beginListen(up, req, caps)
 	}
 	if n := e.rounds.Add(1); n > int64(e.settings.MaxCalls) {
-		e.rounds.Add(-1)
+		e.leave()
 		return nil, &Refusal{Reason: ReasonOverload, Detail: "too many calls are in flight (calls.max)", RetryAfter: time.Second}
+	}
+	if e.draining.Load() { // it may have begun since: Shutdown waits for the rounds that it sees
+		e.leave()
+		return nil, stopping()
 	}
 	r := &callRound{req: req, progress: req.ProgressToken, level: req.LogLevel}
 	if req.RequestState != nil {
@@ -111,10 +115,35 @@ func (e *Engine) Begin(req *Request) (Round, error) {
 		err = e.start(up, req, caps, r)
 	}
 	if err != nil {
-		e.rounds.Add(-1)
+		e.leave()
 		return nil, err
 	}
 	return r, nil
+}
+
+func stopping() error {
+	return &Refusal{Reason: ReasonShutdown, Detail: "this replica is stopping; send the request again", RetryAfter: time.Second}
+}
+
+// leave ends a round's counting, and tells Shutdown of the last one.
+func (e *Engine) leave() {
+	if e.rounds.Add(-1) == 0 && e.draining.Load() {
+		select {
+		case e.quiet <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// rest returns once no round is in progress, or ctx ends. Draining has begun.
+func (e *Engine) rest(ctx context.Context) {
+	for e.rounds.Load() > 0 {
+		select {
+		case <-e.quiet:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // key says which session a request may use.
@@ -166,22 +195,26 @@ func (e *Engine) Shutdown(ctx context.Context) {
 	if e.draining.Swap(true) {
 		return
 	}
-	close(e.drained)
 	e.mu.Lock()
 	for l := range e.listeners {
 		l.finish()
 	}
 	e.mu.Unlock()
-	e.calls.wait(ctx)
+	// Telling the servers of the end of their sessions is part of the grace
+	// period, also when the calls would take all of it.
+	wait := ctx
+	if end, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		wait, cancel = context.WithDeadline(ctx, end.Add(-min(farewell, time.Until(end)/4)))
+		defer cancel()
+	}
+	e.rest(wait) // the calls of rounds that have just begun are not in the registry yet
+	e.calls.wait(wait)
 	for _, c := range e.calls.all() {
 		c.end(&Refusal{Reason: ReasonShutdown, Detail: "this replica is stopping", MayHaveRun: true, RetryAfter: time.Second}, "the proxy is stopping")
 	}
 	e.wg.Wait()
 	e.cancel()
-	// The servers are told of the end of their sessions even when the calls took
-	// all of the grace period.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
-	defer cancel()
 	var closing sync.WaitGroup
 	for _, u := range e.upstreams {
 		closing.Add(1)
@@ -194,7 +227,8 @@ func (e *Engine) Shutdown(ctx context.Context) {
 	e.calls.close()
 }
 
-// farewell is what deleting the upstream sessions may take.
+// farewell is what is kept of the grace period for deleting the upstream
+// sessions, unless a quarter of it is less.
 const farewell = 3 * time.Second
 
 // asRefusal names an error of a session for the client.

@@ -76,6 +76,9 @@ func (r *callRound) ready() (Event, error, bool) {
 	case r.gone:
 		return Event{}, ErrGone, true
 	case len(r.queue) > 0:
+		if c.inline == r && c.phase == running && !c.restart {
+			c.detach() // a call that streams lasts: its time limits and Shutdown must know of it
+		}
 		n := r.queue[0]
 		r.queue = r.queue[1:]
 		return Event{Notification: n}, nil, true
@@ -198,5 +201,5 @@ func (r *callRound) Close() {
 	if finish != nil {
 		finish.Finish()
 	}
-	c.engine.rounds.Add(-1)
+	c.engine.leave()
 }

@@ -39,6 +39,7 @@ type Exchange struct {
 	keep    bool   // the request may be sent again although the server had accepted it
 	phase   phase
 	woken   atomic.Bool
+	vacated atomic.Bool
 	current jsonrpc.Message // the message that is being delivered
 	asked   bool            // a question was delivered since Run began
 	body    []byte          // a JSON body that did not fit the connection's buffer
@@ -345,7 +346,16 @@ func (x *Exchange) deliver(text []byte, borrowed bool) error {
 // respond ends the exchange with its response.
 func (x *Exchange) respond(m *jsonrpc.Message, borrowed bool) {
 	if x.session.end(x) {
+		// Before the client hears of it: its next call finds this place free.
+		x.vacate()
 		x.sink.Receive(m, borrowed)
+	}
+}
+
+// vacate gives the place on the session back, once.
+func (x *Exchange) vacate() {
+	if !x.vacated.Swap(true) {
+		x.session.release(x)
 	}
 }
 
@@ -397,7 +407,7 @@ func (x *Exchange) Finish() {
 			c.free()
 		}
 	}
-	x.session.release(x)
+	x.vacate()
 }
 
 // Cancel tells the server that nobody waits for the exchange any more. Spec
