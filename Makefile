@@ -6,15 +6,22 @@ UPSTREAM ?= http://127.0.0.1:3001/mcp
 LISTEN ?= 127.0.0.1:8080
 FUZZTIME ?= 20s
 
-# Fuzz targets as package:target; test/fuzz_test.go holds the list to the code.
+# Fuzz targets as package:target; test/readme holds the list to the code.
 FUZZ = \
-	./adapter/jsonrpc:FuzzValidate \
+	./adapter/jsonrpc:FuzzAppendQuote \
+	./adapter/jsonrpc:FuzzDigest \
+	./adapter/jsonrpc:FuzzFoldsTo \
 	./adapter/jsonrpc:FuzzParseRequest \
 	./adapter/jsonrpc:FuzzParseServer \
-	./adapter/jsonrpc:FuzzDigest \
+	./adapter/jsonrpc:FuzzValidate \
+	./adapter/legacy:FuzzBody \
+	./adapter/legacy:FuzzParseID \
+	./adapter/legacy:FuzzResponseHead \
 	./adapter/legacy:FuzzSSE \
 	./adapter/state:FuzzOpen \
-	./config:FuzzLoad
+	./cmd/internal/modern:FuzzEventReader \
+	./config:FuzzLoad \
+	./proxy:FuzzHeaderValue
 
 .DEFAULT_GOAL := help
 

@@ -50,7 +50,7 @@ type call struct {
 	inline *callRound // whose goroutine drives x, with byRound
 	rounds []*callRound
 	creds  legacy.Credentials // of the newest round
-	stop   context.CancelFunc // ends launch's waiting, or nil
+	stop   context.CancelFunc // ends launch's or deliver's waiting, or nil
 
 	inputs    []*input // open: the server waits for their answers
 	names     []string // keys that inputs of this call have had
@@ -60,10 +60,11 @@ type call struct {
 	resend    bool // the request is sent anew when the client comes back
 	restart   bool // the request has met no session, and is sent once more
 	retried   bool
-	keptBytes int64         // guarded by the registry's mu
-	keptAt    *list.Element // likewise
-	forgotten bool          // the outcome is no longer kept
-	lagging   bool          // a round's client reads too slowly
+	keptBytes int64           // guarded by the registry's mu
+	keptAt    *list.Element   // likewise
+	forgotten bool            // the outcome is no longer kept
+	lagging   bool            // a round's client reads too slowly
+	rules     []mcp.ParamRule // of the tool, which every round's headers are held against
 
 	// Set when the call first parks.
 	id     [16]byte
@@ -147,6 +148,7 @@ func (c *call) quick(s *legacy.Session, req *Request, text []byte) (sent bool, e
 		if !known {
 			return false, nil
 		}
+		c.rules = rules
 		if err := checkParams(req, rules); err != nil {
 			s.Return(c.eligible)
 			return false, err
@@ -318,6 +320,7 @@ func (c *call) checkRules(ctx context.Context, s *legacy.Session, creds legacy.C
 	if len(c.rounds) == 0 { // the client has gone, and its request with it
 		return ErrGone
 	}
+	c.rules = rules
 	return checkParams(c.rounds[0].req, rules)
 }
 

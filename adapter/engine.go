@@ -213,7 +213,9 @@ func (e *Engine) Shutdown(ctx context.Context) {
 	for _, c := range e.calls.all() {
 		c.end(&Refusal{Reason: ReasonShutdown, Detail: "this replica is stopping", MayHaveRun: true, RetryAfter: time.Second}, "the proxy is stopping")
 	}
+	giveUp := context.AfterFunc(wait, e.cancel) // on servers that do not take what they are sent
 	e.wg.Wait()
+	giveUp()
 	e.cancel()
 	var closing sync.WaitGroup
 	for _, u := range e.upstreams {

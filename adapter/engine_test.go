@@ -98,7 +98,9 @@ type query struct {
 	upstream, headers string
 }
 
-func call(tool string) query { return query{method: mcp.MethodToolsCall, params: `"name":"` + tool + `"`} }
+func toolCall(tool string) query {
+	return query{method: mcp.MethodToolsCall, params: `"name":"` + tool + `"`}
+}
 
 func (q query) with(change func(*query)) query {
 	change(&q)
@@ -294,10 +296,10 @@ func accept(key, name, value string) string {
 
 const nameForm = `{"message":"Name?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}}`
 
-func form(name string) string {
+func askFor(name string) string {
 	return `{"message":"?","requestedSchema":{"type":"object","properties":{"` + name + `":{"type":"string"}},"required":["` + name + `"]}}`
 }
 
 func hinted(key, name string) string {
-	return `{"_meta":{"` + mcp.MetaKeyHint + `":"` + key + `"},` + form(name)[1:]
+	return `{"_meta":{"` + mcp.MetaKeyHint + `":"` + key + `"},` + askFor(name)[1:]
 }

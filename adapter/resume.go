@@ -51,6 +51,9 @@ func (c *call) join(round uint32, req *Request, r *callRound) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r.call = c
+	if err := checkParams(req, c.rules); err != nil {
+		return err
+	}
 	switch {
 	case c.phase == done && c.forgotten:
 		return &Refusal{Reason: ReasonCallLost, Detail: "the call ended, and its outcome is no longer kept", MayHaveRun: true}
@@ -104,7 +107,7 @@ func (c *call) carryOn(req *Request, r *callRound) error {
 	}
 	c.parkAt = now.Add(e.settings.Gather)
 	// The round's own goroutine delivers, at its first Next.
-	r.delivery = &delivery{answers: answers, creds: c.creds, launch: held && len(c.inputs) == 0}
+	r.delivery = &delivery{session: c.x.Session(), answers: answers, creds: c.creds, launch: held && len(c.inputs) == 0}
 	return nil
 }
 
@@ -133,6 +136,7 @@ func (c *call) answers(responses []byte) []answer {
 // delivery is what a retry brought for the server: answers, in order, and then
 // the request itself where it was held back for them.
 type delivery struct {
+	session *legacy.Session
 	answers []answer
 	creds   legacy.Credentials
 	launch  bool
@@ -146,13 +150,12 @@ func (r *callRound) deliver() {
 	if c.phase == done {
 		return
 	}
-	s := c.x.Session()
-	if len(d.answers) != 1 || d.launch || s.LevelShort() {
+	if len(d.answers) != 1 || d.launch || d.session.LevelShort() {
 		c.goDeliver(d, nil)
 		return
 	}
 	c.mu.Unlock()
-	p, err := s.TryPost(d.creds, d.answers[0].text)
+	p, err := d.session.TryPost(d.creds, d.answers[0].text)
 	if p != nil {
 		err = p.Wait(time.Now().Add(quickPost))
 	}
@@ -174,19 +177,23 @@ const quickPost = 10 * time.Millisecond
 // goDeliver delivers in the background. pending is the first answer's posting,
 // where that was sent already. mu is held.
 func (c *call) goDeliver(d *delivery, pending *legacy.Posting) {
-	s := c.x.Session()
+	ctx, cancel := context.WithCancel(c.engine.ctx)
+	if c.stop = cancel; c.phase == done { // nobody is served by it any more
+		cancel()
+	}
 	c.engine.wg.Add(1)
 	go func() {
 		defer c.engine.wg.Done()
+		defer cancel()
 		if pending == nil {
-			c.raiseLevel(s, d.creds)
+			c.raiseLevel(d.session, d.creds)
 		}
 		for i, a := range d.answers {
 			var err error
 			if pending != nil && i == 0 {
-				err = pending.WaitLong(c.engine.ctx)
+				err = pending.WaitLong(ctx)
 			} else {
-				err = s.Post(c.engine.ctx, d.creds, a.text)
+				err = d.session.Post(ctx, d.creds, a.text)
 			}
 			legacy.FreeText(a.text)
 			if err != nil {

@@ -3,8 +3,10 @@ package proxy
 import (
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -94,6 +96,7 @@ func (d *doors) closeAll() {
 	}
 	d.mu.Unlock()
 	for _, c := range open {
+		c.linger.Store(false)
 		_ = c.Close()
 	}
 }
@@ -104,6 +107,9 @@ type conn struct {
 	doors *doors
 	fd    int // -1 when there is none
 	once  sync.Once
+	// linger has Close read on for a moment, because the client has not sent all
+	// of what was refused.
+	linger atomic.Bool
 
 	// Only the connection's own goroutine uses these.
 	reads  int // of the socket
@@ -135,8 +141,28 @@ func (c *conn) Close() error {
 		c.doors.metrics.connections.Set(float64(len(c.doors.conns)))
 		c.doors.mu.Unlock()
 	})
+	if c.linger.Load() {
+		c.drain()
+	}
 	return c.Conn.Close()
 }
+
+// drain reads what the client is still sending. To close a connection with
+// bytes unread resets it, and a reset can take the answer away from the client
+// (RFC 9112, section 9.6).
+func (c *conn) drain() {
+	half, ok := c.Conn.(interface{ CloseWrite() error })
+	if !ok || half.CloseWrite() != nil || c.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
+		return
+	}
+	_, _ = io.CopyN(io.Discard, c.Conn, maxLinger) // ends as it may
+}
+
+// Bounds of drain.
+const (
+	lingerTime = 500 * time.Millisecond
+	maxLinger  = 64 << 20
+)
 
 // pipelined reports whether a request came without a read of its own, that
 // is, in the bytes that the one before it was read from.

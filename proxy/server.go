@@ -175,6 +175,9 @@ func (s *Server) malformed(ctx *fasthttp.RequestCtx, err error) {
 	case errors.As(err, &network) && network.Timeout():
 		refusal = refuse(reasonSlowRequest, "The request did not arrive in time")
 	}
+	if c := connOf(ctx.Conn()); c != nil {
+		c.linger.Store(true)
+	}
 	r := replyToRefusal(refusal)
 	ctx.Response.Reset()
 	r.write(&ctx.Response, nil)

@@ -131,6 +131,7 @@ func (e *endpoint) release(c *conn) {
 		return
 	}
 	c.dropEmpty()
+	c.dropEmpty()
 	// The read deadline of the last use stays set: the next use sets its own,
 	// and the check for a closed peer does not heed it.
 	c.idleAt = time.Now()
@@ -176,8 +177,9 @@ func (e *endpoint) close() {
 	e.idle = nil
 }
 
-// freshly used connections are not checked: a peer that closes does so after
-// an idle time, or says so in its response, and the check costs a system call.
+// freshly used connections are not checked once they have been used again: a
+// peer that closes does so after its first response, after an idle time, or
+// says so in its response, and the check costs a system call.
 const freshly = time.Millisecond
 
 // ready reports whether an idle connection can carry a request, and whether
@@ -191,7 +193,7 @@ func (c *conn) ready(idle time.Duration) (ready, dead bool) {
 			return false, false
 		}
 	}
-	if c.r != c.w || !c.resp.keep || idle > freshly && c.stale() {
+	if c.r != c.w || !c.resp.keep || (idle > freshly || !c.reused) && c.stale() {
 		return false, true
 	}
 	return true, false

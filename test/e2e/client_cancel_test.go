@@ -137,3 +137,32 @@ func hinted(name, key string) string {
 	}
 	return string(text)
 }
+
+// The client leaves while the server takes its time with the answer.
+func TestDisconnectWhileTheAnswerIsOnItsWay(t *testing.T) {
+	t.Parallel()
+	server := rawserver.New(t, rawserver.Settings{})
+	asking, taken := make(chan *rawserver.Call, 1), make(chan struct{}, 1)
+	server.Tool("ask", func(c *rawserver.Call) {
+		asking <- c
+		c.Start("elicitation/create", question("name"))
+		<-c.Context().Done()
+	})
+	server.Hook(func(x *rawserver.Exchange) bool {
+		if x.Record.HTTP != "POST" || x.Record.Method() != "" {
+			return false
+		}
+		taken <- struct{}{}
+		x.Silence()
+		return true
+	})
+	h := Start(t, Options{Upstream: server.URL, Config: "stream: {after: 10m}"})
+	first := h.Send(t, CallTool("ask", nil))
+	first.Asks(t, "elicitation-1")
+	call := receive(t, "call", asking)
+	stream := h.Open(t, RetryOf(first, Answers{"elicitation-1": Accept("name", "Ada")}))
+	receive(t, "answer", taken)
+	left := time.Now()
+	stream.Close()
+	cancelled(t, server, call, left)
+}

@@ -145,6 +145,17 @@ func TestSizes(t *testing.T) {
 			Fails(t, http.StatusBadRequest, -32600, "")
 		h.Send(t, CallTool("echo", map[string]any{"a": json.RawMessage(strings.Repeat("[", 10) + strings.Repeat("]", 10))})).Completes(t)
 	})
+	// A client that is still sending gets the answer, too, and no reset.
+	t.Run("while the client sends", func(t *testing.T) {
+		for range 20 {
+			reply := h.Send(t, CallTool("echo", map[string]any{"text": strings.Repeat("x", 2<<20)}))
+			reply.Request = nil
+			reply.Fails(t, http.StatusRequestEntityTooLarge, -32600, "body_size")
+			reply = h.Send(t, CallTool("echo", nil, Header("X-Long", strings.Repeat("x", 512<<10))))
+			reply.Request = nil
+			reply.Fails(t, http.StatusRequestHeaderFieldsTooLarge, -32600, "header_size")
+		}
+	})
 	if n := server.Count("tools/call"); n != before+1 {
 		t.Errorf("%d calls reached the server, want 1", n-before)
 	}

@@ -292,3 +292,110 @@ func TestParkedCallExpires(t *testing.T) {
 		t.Errorf("%v calls are parked", n)
 	}
 }
+
+// A client that leaves while its question still waits for siblings.
+func TestDisconnectWhileGathering(t *testing.T) {
+	t.Parallel()
+	server := rawserver.New(t, rawserver.Settings{})
+	asked, told := make(chan *rawserver.Call, 1), make(chan rawserver.Answer, 1)
+	server.Tool("ask", func(c *rawserver.Call) {
+		c.Progress(1, 2)
+		q := c.Start("elicitation/create", question("a"))
+		c.Progress(2, 2)
+		asked <- c
+		told <- q.Wait()
+		<-c.Context().Done()
+	})
+	h := Start(t, Options{Upstream: server.URL, Config: "calls: {gather: 1s}"})
+	stream := h.Open(t, CallTool("ask", nil, Progress("p")))
+	call := receive(t, "question", asked)
+	stream.Notification("notifications/progress")
+	stream.Notification("notifications/progress") // the question came before this one
+	stream.Close()
+	if answer := receive(t, "answer", told); answer.Action() != "cancel" {
+		t.Errorf("the server was answered %s %v, want cancel", answer.Result, answer.Error)
+	}
+	receive(t, "cancellation", call.Cancelled())
+}
+
+// The retry after -32042, sent twice at once, runs the request once.
+func TestURLRetrySentTwiceAtOnce(t *testing.T) {
+	t.Parallel()
+	server := rawserver.New(t, rawserver.Settings{})
+	first, running, gate := make(chan struct{}, 1), make(chan struct{}, 10), make(chan struct{})
+	first <- struct{}{}
+	server.Tool("authorize", func(c *rawserver.Call) {
+		select {
+		case <-first:
+			c.Error(-32042, "URL elicitation required", `{"elicitations":[{"mode":"url","elicitationId":"e1","url":"https://example.com/a","message":"One"}]}`)
+		default:
+			running <- struct{}{}
+			<-gate
+			c.Text("authorized")
+		}
+	})
+	h := Start(t, Options{Upstream: server.URL})
+	reply := h.Send(t, CallTool("authorize", nil))
+	reply.Asks(t, "elicitation-1")
+	retry := RetryOf(reply, Answers{"elicitation-1": map[string]any{"action": "accept"}})
+	one, two := h.Open(t, retry.Copy(ID(1))), h.Open(t, retry.Copy(ID(2)))
+	receive(t, "call", running)
+	h.WaitMetric(t, "holdfast_rounds_in_flight", 2)
+	close(gate)
+	one.Reply().Text(t)
+	two.Reply().Text(t)
+	h.Send(t, retry.Copy(ID(3))).Text(t)
+	if n := server.ToolCalls("authorize"); n != 2 {
+		t.Errorf("the tool was called %d times, want 2", n)
+	}
+}
+
+// Headers are held against the body in every round.
+func TestParamHeadersOfARetry(t *testing.T) {
+	t.Parallel()
+	server := rawserver.New(t, rawserver.Settings{})
+	server.Declare("route", `{"name":"route","inputSchema":{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"}}}}`,
+		func(c *rawserver.Call) { c.Text(c.Ask("elicitation/create", question("name")).Content("name")) })
+	h := Start(t, Options{Upstream: server.URL})
+	first := h.Send(t, CallTool("route", map[string]any{"region": "eu"}, Header("Mcp-Param-Region", "eu")))
+	first.Asks(t, "elicitation-1")
+	for _, region := range []string{"us", ""} {
+		h.Retry(t, first, ada, Header("Mcp-Param-Region", region)).Fails(t, http.StatusBadRequest, -32020, "header_mismatch")
+	}
+	if n := len(server.Responses()); n != 0 {
+		t.Errorf("the server got %d answers, want none", n)
+	}
+	if got := h.Retry(t, first, ada).Text(t); got != "Ada" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// Two retries with an answer each: the first to come wins the round, and what
+// the other brought is asked for again.
+func TestRetriesWithDifferentAnswers(t *testing.T) {
+	t.Parallel()
+	server := rawserver.New(t, rawserver.Settings{})
+	server.Tool("ask", func(c *rawserver.Call) {
+		a, b := c.Start("elicitation/create", question("a")), c.Start("elicitation/create", question("b"))
+		c.Text(a.Wait().Content("a") + b.Wait().Content("b"))
+	})
+	h := Start(t, Options{Upstream: server.URL, Config: together})
+	first := h.Send(t, CallTool("ask", nil))
+	first.Asks(t, "elicitation-1", "elicitation-2")
+	one := h.Open(t, RetryOf(first, Answers{"elicitation-1": Accept("a", "A")}))
+	two := h.Open(t, RetryOf(first, Answers{"elicitation-2": Accept("b", "B")}))
+	replies := []*Reply{one.Reply(), two.Reply()}
+	for _, reply := range replies {
+		if len(reply.Inputs) != 1 {
+			t.Fatalf("asks %d questions, want the one that is left: %s", len(reply.Inputs), reply.Body)
+		}
+	}
+	sameOutcome(t, replies[0], replies[1])
+	last := h.Retry(t, replies[0], Answers{"elicitation-1": Accept("a", "A"), "elicitation-2": Accept("b", "B")})
+	if got := last.Text(t); got != "AB" {
+		t.Errorf("got %q, want AB", got)
+	}
+	if n := len(server.Responses()); n != 2 {
+		t.Errorf("the server got %d answers, want 2", n)
+	}
+}

@@ -166,7 +166,10 @@ func TestOfficialClient(t *testing.T) {
 					t.Errorf("the client was not asked %q, only %q", message, c.asked)
 				}
 			}
-			for i := range 2 + 3 { // book_table asks in between: its last report belongs to the last round
+			if settings.JSON {
+				return // reports travel on the GET stream then, and may come after the result
+			}
+			for i := range 3 + 3 {
 				p := receive(t, fmt.Sprintf("progress %d", i+1), c.progress)
 				if p.ProgressToken != "of book_table" && p.ProgressToken != "of progress" {
 					t.Errorf("progress of %v", p.ProgressToken)

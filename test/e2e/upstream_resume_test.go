@@ -134,7 +134,7 @@ func TestResumeWhileParked(t *testing.T) {
 	}
 }
 
-// TestResumeUnderload: a server that cannot take the GET just now is asked
+// TestResumeAgain: a server that cannot take the GET just now is asked
 // again; the attempts are bounded.
 func TestResumeAgain(t *testing.T) {
 	t.Parallel()

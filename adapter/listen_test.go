@@ -1,0 +1,104 @@
+package adapter
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/holdfast-mcp/holdfast/adapter/jsonrpc"
+	"github.com/holdfast-mcp/holdfast/adapter/legacy"
+	"github.com/holdfast-mcp/holdfast/adapter/mcp"
+)
+
+func TestParseFilter(t *testing.T) {
+	for _, tt := range []struct {
+		name, params string
+		want         filter
+	}{
+		{"nothing", `{"notifications":{}}`, filter{}},
+		{"all", `{"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":["a","b"]}}`,
+			filter{tools: true, prompts: true, resources: true, uris: []string{"a", "b"}}},
+		{"some refused", `{"notifications":{"toolsListChanged":false,"promptsListChanged":true}}`, filter{prompts: true}},
+		{"unknown kinds", `{"notifications":{"moonPhaseChanged":"yes","toolsListChanged":true}}`, filter{tools: true}},
+		{"no URIs", `{"notifications":{"resourceSubscriptions":[]}}`, filter{}},
+		{"escapes", `{"notifications":{"tools\u004cistChanged":true,"resourceSubscriptions":["file:\/\/\u0061"]}}`, filter{tools: true, uris: []string{"file://a"}}},
+	} {
+		got, err := parseFilter([]byte(tt.params), 2)
+		if err != nil || got.tools != tt.want.tools || got.prompts != tt.want.prompts || got.resources != tt.want.resources || !slices.Equal(got.uris, tt.want.uris) {
+			t.Errorf("%s: %+v, %v; want %+v", tt.name, got, err, tt.want)
+		}
+	}
+	for _, params := range []string{
+		``, `{}`, `{"notifications":null}`, `{"notifications":[]}`, `{"notifications":true}`,
+		`{"notifications":{"toolsListChanged":1}}`, `{"notifications":{"toolsListChanged":"true"}}`, `{"notifications":{"promptsListChanged":null}}`,
+		`{"notifications":{"resourceSubscriptions":"a"}}`, `{"notifications":{"resourceSubscriptions":{}}}`, `{"notifications":{"resourceSubscriptions":[1]}}`,
+		`{"notifications":{"resourceSubscriptions":["a",null]}}`, `{"notifications":{"resourceSubscriptions":["a","b","c"]}}`,
+	} {
+		var refusal *Refusal
+		if f, err := parseFilter([]byte(params), 2); !errors.As(err, &refusal) || refusal.Reason != ReasonInvalidParams {
+			t.Errorf("%s: %+v, %v; want a refusal for invalid_params", params, f, err)
+		}
+	}
+}
+
+func TestFilterIsHonouredAsFarAsTheServerCan(t *testing.T) {
+	all := filter{tools: true, prompts: true, resources: true, uris: []string{`a"b`}}
+	for _, tt := range []struct {
+		info legacy.Info
+		want string
+	}{
+		{legacy.Info{}, `{}`},
+		{legacy.Info{ToolsList: true}, `{"toolsListChanged":true}`},
+		{legacy.Info{PromptsList: true, ResList: true}, `{"promptsListChanged":true,"resourcesListChanged":true}`},
+		{legacy.Info{Subscribe: true}, `{"resourceSubscriptions":["a\"b"]}`},
+		{legacy.Info{ToolsList: true, PromptsList: true, ResList: true, Subscribe: true},
+			`{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":["a\"b"]}`},
+	} {
+		if got := string(all.honoured(&tt.info).append(nil)); got != tt.want {
+			t.Errorf("%+v: %s, want %s", tt.info, got, tt.want)
+		}
+	}
+	if got := string(filter{}.honoured(&legacy.Info{ToolsList: true}).append(nil)); got != "{}" {
+		t.Errorf("what nobody wants is served: %s", got)
+	}
+}
+
+func TestFilterAdmits(t *testing.T) {
+	updated := func(params string) jsonrpc.Message {
+		return jsonrpc.Message{Method: mcp.NotifyResourceUpdated, Params: []byte(params)}
+	}
+	f := filter{tools: true, uris: []string{"file:///a"}}
+	for _, tt := range []struct {
+		m    jsonrpc.Message
+		want bool
+	}{
+		{jsonrpc.Message{Method: mcp.NotifyToolsChanged}, true},
+		{jsonrpc.Message{Method: mcp.NotifyPromptsChanged}, false},
+		{jsonrpc.Message{Method: mcp.NotifyResourcesChanged}, false},
+		{jsonrpc.Message{Method: mcp.NotifyMessage}, false},
+		{updated(`{"uri":"file:///a"}`), true},
+		{updated(`{"uri":"file:\/\/\/a"}`), true},
+		{updated(`{"uri":"file:///ab"}`), false},
+		{updated(`{}`), false},
+		{updated(``), false},
+	} {
+		if got := f.admits(&tt.m); got != tt.want {
+			t.Errorf("%s %s: %v, want %v", tt.m.Method, tt.m.Params, got, tt.want)
+		}
+	}
+}
+
+func TestListenerNotificationsCarryTheSubscription(t *testing.T) {
+	l := &listenRound{id: []byte(`"s"`)}
+	for params, want := range map[string]string{
+		``:                      `{"_meta":{"` + mcp.MetaSubscriptionID + `":"s"}}`,
+		`{"uri":"a"}`:           `{"uri":"a","_meta":{"` + mcp.MetaSubscriptionID + `":"s"}}`,
+		`{"_meta":{"own":1.0}}`: `{"_meta":{"own":1.0,"` + mcp.MetaSubscriptionID + `":"s"}}`,
+		`{"_meta":{"` + mcp.MetaSubscriptionID + `":"forged"},"uri":"a"}`: `{"uri":"a","_meta":{"` + mcp.MetaSubscriptionID + `":"s"}}`,
+	} {
+		got := string(l.notification(mcp.NotifyResourceUpdated, []byte(params)))
+		if want = `{"jsonrpc":"2.0","method":"` + mcp.NotifyResourceUpdated + `","params":` + want + `}`; got != want {
+			t.Errorf("%s: got %s, want %s", params, got, want)
+		}
+	}
+}
