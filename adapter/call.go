@@ -49,6 +49,7 @@ type call struct {
 	driver driver
 	inline *callRound // whose goroutine drives x, with byRound
 	rounds []*callRound
+	first  [1]*callRound      // where rounds begins
 	creds  legacy.Credentials // of the newest round
 	stop   context.CancelFunc // ends launch's or deliver's waiting, or nil
 
@@ -89,7 +90,7 @@ func (c *call) enter(to phase) bool {
 	case starting:
 		ok = to == running || to == parked || to == done
 	case running:
-		ok = to == parked || to == done
+		ok = to == parked || to == done || to == starting // it has met a session that is gone
 	case parked:
 		ok = to == running || to == starting || to == done
 	}
@@ -109,7 +110,8 @@ func (e *Engine) start(up *upstream, req *Request, caps *mcp.Capabilities, r *ca
 	}
 	c.heard = c.begun
 	r.call = c
-	c.rounds = append(c.rounds, r)
+	c.first[0] = r
+	c.rounds = c.first[:]
 	c.mu.Lock() // once it is on a session, the session's GET stream may reach it
 	defer c.mu.Unlock()
 	if req.Method == mcp.MethodDiscover {
@@ -191,8 +193,7 @@ func checkParams(req *Request, rules []mcp.ParamRule) error {
 // goLaunch starts launch with what it needs beyond the round's own memory. mu
 // is held.
 func (c *call) goLaunch(s *legacy.Session, text []byte) {
-	c.key.ClientInfo = bytes.Clone(c.key.ClientInfo)
-	c.key.Extra = bytes.Clone(c.key.Extra)
+	c.ownKey()
 	ctx, cancel := context.WithCancel(c.engine.ctx)
 	c.stop, c.driver = cancel, byGoroutine
 	c.engine.calls.watch(c)
@@ -203,6 +204,12 @@ func (c *call) goLaunch(s *legacy.Session, text []byte) {
 		defer cancel()
 		c.launch(ctx, s, text)
 	}()
+}
+
+// ownKey: a call that lasts may need a session again when the memory of its
+// first round's request has another use.
+func (c *call) ownKey() {
+	c.key.ClientInfo, c.key.Extra = bytes.Clone(c.key.ClientInfo), bytes.Clone(c.key.Extra)
 }
 
 // launch sends the request, taking the time that this needs. It owns s and
@@ -234,8 +241,11 @@ func (c *call) sendPrepared(ctx context.Context, x *legacy.Exchange) (err error)
 		err = x.Send(ctx, true)
 	}
 	c.mu.Lock()
-	live := err == nil && c.enter(running)
+	if err == nil && c.phase == starting { // else a question came on the GET stream already
+		c.enter(running)
+	}
 	over := c.phase == done
+	live := err == nil && !over
 	c.wake()
 	c.mu.Unlock()
 	switch {
@@ -272,24 +282,23 @@ func (c *call) prepare(ctx context.Context, s *legacy.Session, creds legacy.Cred
 			return nil, err
 		}
 	}
-	var orphans []legacy.Orphan
-	if c.eligible {
-		orphans = s.TakeOrphans()
+	c.mu.Lock() // until the exchange is known: the session's GET stream may reach the call
+	defer c.mu.Unlock()
+	if c.phase == done {
+		s.Return(c.eligible)
+		legacy.FreeText(text)
+		return nil, nil
 	}
 	x := s.Prepare(c.msgID, c, creds, c.eligible, c.askable, c.level)
 	x.SetMessage(text)
 	if c.harmless {
 		x.KeepMessage()
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.phase == done {
-		x.Finish()
-		return nil, nil
-	}
 	c.x = x
-	for _, o := range orphans {
-		c.ask(o.ID, o.Method, o.Params)
+	if c.eligible {
+		for _, o := range s.TakeOrphans() {
+			c.ask(o.ID, o.Method, o.Params)
+		}
 	}
 	if len(c.inputs) > 0 {
 		// What the server asked outside any call it may need before the next
@@ -337,6 +346,7 @@ func (c *call) takeText() []byte {
 
 // detach gives the exchange a goroutine of its own. mu is held.
 func (c *call) detach() {
+	c.ownKey()
 	c.driver, c.inline = byGoroutine, nil
 	c.engine.calls.watch(c)
 	c.arm()
@@ -374,9 +384,14 @@ func (c *call) relaunch() {
 	defer cancel()
 	c.mu.Lock()
 	c.stop = cancel
-	c.key.ClientInfo, c.key.Extra = bytes.Clone(c.key.ClientInfo), bytes.Clone(c.key.Extra)
+	over := c.phase == done
 	c.mu.Unlock()
-	c.launch(ctx, nil, c.takeText())
+	text := c.takeText()
+	if over { // the client has gone meanwhile
+		legacy.FreeText(text)
+		return
+	}
+	c.launch(ctx, nil, text)
 }
 
 // arm sets the timer to the next time at which tick has something to do. mu is
@@ -443,7 +458,7 @@ func (c *call) terminate(err error, why string) {
 	if !c.enter(done) {
 		return
 	}
-	c.err = err
+	c.err, c.restart = err, false
 	c.refuseInputs(why)
 	if c.stop != nil {
 		c.stop()

@@ -60,7 +60,7 @@ func (c *call) Fail(err error) {
 	if !c.retried && c.round == 0 && c.phase == running && len(c.inputs) == 0 &&
 		(errors.Is(err, legacy.ErrSessionGone) || c.harmless && errors.Is(err, legacy.ErrBroken)) && c.x.HasMessage() {
 		c.retried, c.restart = true, true
-		c.phase = starting
+		c.enter(starting)
 		c.wake()
 		return
 	}

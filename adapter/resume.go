@@ -237,14 +237,18 @@ func (c *call) undelivered(answers []answer, err error) {
 	reason := asRefusal(err, true)
 	var status *legacy.StatusError
 	unseen := errors.Is(err, legacy.ErrUnreachable) || errors.As(err, &status) && status.Unauthorized()
-	if !unseen || c.engine.calls.park(c) != nil {
+	again := c.phase == parked // with other questions, before this answer was refused
+	if !unseen || !again && c.engine.calls.park(c) != nil {
 		c.terminate(reason, "an answer could not be delivered")
 		return
 	}
 	for _, a := range answers {
 		c.inputs = append(c.inputs, a.in)
 	}
-	c.phase = parked // the same round: its state stays good
+	if again {
+		return // its client is asked for the rest when it comes back
+	}
+	c.enter(parked) // the same round: its state stays good
 	c.arm()
 	for _, r := range c.rounds {
 		r.err = reason

@@ -554,10 +554,7 @@ func TestLimits(t *testing.T) {
 		q := toolCall("chatty")
 		q.token = "7"
 		v := r.mustBegin(q)
-		if _, err := v.Next(time.Now()); !errors.Is(err, ErrDeadline) { // now nobody reads
-			t.Fatal(err)
-		}
-		eventually(t, "the buffer to be full", func() bool {
+		eventually(t, "the buffer to be full", func() bool { // nobody reads
 			c := v.Round.(*callRound).call
 			c.mu.Lock()
 			defer c.mu.Unlock()
@@ -1086,7 +1083,9 @@ func TestListener(t *testing.T) {
 }
 
 func TestListenersAreBounded(t *testing.T) {
-	r := newRig(t, func(s *Settings, _ *legacy.Settings, _ *rawserver.Settings) { s.MaxListeners, s.MaxListenersPerPrincipal = 2, 1 })
+	r := newRig(t, func(s *Settings, _ *legacy.Settings, _ *rawserver.Settings) {
+		s.MaxListeners, s.MaxListenersPerPrincipal = 2, 1
+	})
 	q := query{method: mcp.MethodListen, params: `"notifications":{"toolsListChanged":true}`}
 	as := func(auth string) query { return q.with(func(q *query) { q.auth = auth }) }
 	a := r.mustBegin(as("a"))

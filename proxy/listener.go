@@ -15,8 +15,11 @@ import (
 // stands in for fasthttp's MaxConnsPerIP and Concurrency, whose wrapper hides
 // the descriptor that the watcher needs.
 type doors struct {
-	limit   int  // 0: none
-	plain   bool // refusals can be told in plain HTTP
+	limit   int           // 0: none
+	plain   bool          // no TLS: refusals can be told in plain HTTP, and reads are requests
+	read    time.Duration // for a whole request from its first byte
+	idle    time.Duration // for the first byte of the next request
+	write   time.Duration // for each write
 	metrics *metrics
 	closing chan struct{}
 
@@ -112,9 +115,12 @@ type conn struct {
 	linger atomic.Bool
 
 	// Only the connection's own goroutine uses these.
-	reads  int // of the socket
-	served int // reads when the last request was handled
-	ahead  ahead
+	began      time.Time // the first byte of the current request
+	readUntil  time.Time // what the read deadline is
+	writeUntil time.Time // and the write deadline
+	reads      int       // of the socket
+	served     int       // reads when the last request was handled
+	ahead      ahead
 }
 
 // Read reads from the connection.
@@ -123,14 +129,66 @@ type conn struct {
 func (c *conn) Read(p []byte) (int, error) {
 	if c.ahead.empty() {
 		c.reads++
-		if len(p) != 1 || !c.ahead.usable() {
-			return c.Conn.Read(p)
+		// fasthttp asks for the first byte of a request alone.
+		first := len(p) == 1
+		if c.doors.plain {
+			if err := c.allow(first); err != nil {
+				return 0, err
+			}
+		}
+		if !first || !c.ahead.usable() {
+			n, err := c.Conn.Read(p)
+			if first {
+				c.began = time.Now()
+			}
+			return n, err
 		}
 		if err := c.ahead.read(); err != nil {
 			return 0, err
 		}
+		c.began = time.Now()
 	}
 	return c.ahead.take(p), nil
+}
+
+// allow bounds the read that follows. fasthttp would set two deadlines for each
+// request, and each costs a timer; here one lasts for many requests, at the
+// price of an idle timeout that is up to an eighth shorter.
+func (c *conn) allow(first bool) error {
+	if !first {
+		return c.setRead(c.began.Add(c.doors.read))
+	}
+	limit := c.doors.idle
+	if c.began.IsZero() { // nothing has ever come
+		limit = c.doors.read
+	}
+	now := time.Now()
+	if left := c.readUntil.Sub(now); left > limit-limit/8 && left <= limit {
+		return nil
+	}
+	return c.setRead(now.Add(limit))
+}
+
+func (c *conn) setRead(until time.Time) error {
+	if until.Equal(c.readUntil) {
+		return nil
+	}
+	c.readUntil = until
+	return c.Conn.SetReadDeadline(until)
+}
+
+// Write writes to the connection, within the write timeout or at least half
+// of it.
+//
+// Hot: once per request.
+func (c *conn) Write(p []byte) (int, error) {
+	if now := time.Now(); c.writeUntil.Sub(now) < c.doors.write/2 {
+		c.writeUntil = now.Add(c.doors.write)
+		if err := c.Conn.SetWriteDeadline(c.writeUntil); err != nil {
+			return 0, err
+		}
+	}
+	return c.Conn.Write(p)
 }
 
 // Close closes the connection and gives its place back.

@@ -73,9 +73,10 @@ func New(settings Settings, engine Engine, log zerolog.Logger, reg prometheus.Re
 	}
 	s.doors = &doors{
 		limit: settings.MaxConnections, plain: settings.TLS == nil,
+		read: settings.ReadTimeout, idle: settings.IdleTimeout, write: settings.WriteTimeout,
 		metrics: s.metrics, closing: make(chan struct{}), conns: map[*conn]struct{}{},
 	}
-	s.http = &fasthttp.Server{
+	s.http = &fasthttp.Server{ // its connections keep their own times
 		Handler:      s.handle,
 		ErrorHandler: s.malformed,
 		Logger:       printer{log},
@@ -83,9 +84,6 @@ func New(settings Settings, engine Engine, log zerolog.Logger, reg prometheus.Re
 		Concurrency:        math.MaxInt32, // ours comes first
 		ReadBufferSize:     settings.MaxHeader,
 		MaxRequestBodySize: settings.MaxBody,
-		ReadTimeout:        settings.ReadTimeout,
-		WriteTimeout:       settings.WriteTimeout,
-		IdleTimeout:        settings.IdleTimeout,
 
 		ReduceMemoryUsage:            true,
 		SecureErrorLogMessage:        true,
@@ -93,6 +91,9 @@ func New(settings Settings, engine Engine, log zerolog.Logger, reg prometheus.Re
 		NoDefaultContentType:         true,
 		DisablePreParseMultipartForm: true,
 		CloseOnShutdown:              true,
+	}
+	if settings.TLS != nil { // below TLS, a read is no request
+		s.http.ReadTimeout, s.http.IdleTimeout = settings.ReadTimeout, settings.IdleTimeout
 	}
 	return s
 }

@@ -35,6 +35,18 @@ func ParseServer(data []byte, maxDepth int, yield func(Message) error) error {
 	return yield(m)
 }
 
+// ParseServerOne is ParseServer for the common case of one message. single is
+// false where the text is an array, which it does not read.
+//
+// Hot: once per message of a server.
+func ParseServerOne(data []byte, maxDepth int) (m Message, single bool, err error) {
+	if start := skipSpace(data, 0); start < len(data) && data[start] == '[' {
+		return Message{}, false, nil
+	}
+	m, err = parseServer(data, maxDepth)
+	return m, true, err
+}
+
 func parseServer(data []byte, maxDepth int) (Message, error) {
 	s := newScanner(data, Lenient, maxDepth)
 	defer s.free()

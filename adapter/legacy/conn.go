@@ -165,6 +165,16 @@ func readError(err error) error {
 }
 
 // setDeadline bounds the reads that follow; the zero time means no bound.
+// setDeadlineNear is setDeadline for a read that may as well end a little
+// earlier: a deadline that is near enough stays, because each costs a timer.
+func (c *conn) setDeadlineNear(t time.Time) {
+	if early := t.Sub(c.deadline); early < 0 || early > nearEnough {
+		c.setDeadline(t)
+	}
+}
+
+const nearEnough = 20 * time.Millisecond
+
 func (c *conn) setDeadline(t time.Time) {
 	if !t.Equal(c.deadline) {
 		c.deadline = t

@@ -146,7 +146,7 @@ func (x *Exchange) Step(until time.Time) error {
 	if x.conn == nil {
 		return ErrNeedsRun
 	}
-	x.conn.setDeadline(until)
+	x.conn.setDeadlineNear(until)
 	err := ErrDeadline
 	if !x.woken.Swap(false) { // after the deadline was set: a Wake now changes it
 		err = x.read(true)
@@ -330,17 +330,27 @@ func (x *Exchange) readJSON(borrowed bool) error {
 
 // deliver routes the one message, or the array of them, in a text.
 func (x *Exchange) deliver(text []byte, borrowed bool) error {
-	err := jsonrpc.ParseServer(text, x.session.server.settings.MaxDepth, func(m jsonrpc.Message) error {
-		x.current = m
-		x.asked = x.asked || m.IsRequest()
-		x.session.route(x, &x.current, borrowed)
-		return nil
-	})
+	m, single, err := jsonrpc.ParseServerOne(text, x.session.server.settings.MaxDepth)
+	if single && err == nil {
+		x.pass(m, borrowed)
+	} else if !single {
+		err = jsonrpc.ParseServer(text, x.session.server.settings.MaxDepth, func(m jsonrpc.Message) error {
+			x.pass(m, borrowed)
+			return nil
+		})
+	}
 	x.current = jsonrpc.Message{}
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	return nil
+}
+
+// pass routes a message. It stands in the exchange, so as not to be allocated.
+func (x *Exchange) pass(m jsonrpc.Message, borrowed bool) {
+	x.current = m
+	x.asked = x.asked || m.IsRequest()
+	x.session.route(x, &x.current, borrowed)
 }
 
 // respond ends the exchange with its response.

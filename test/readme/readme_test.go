@@ -49,19 +49,21 @@ func TestGeneratedTables(t *testing.T) {
 		if !ok {
 			return block // figures are measured, not rendered
 		}
-		if want := render(); m[2] != want && !*update {
-			t.Errorf("the table %q is not what the code says (go test ./test/readme -update)", name)
-		} else {
-			block = strings.Replace(block, m[2], want, 1)
-			if m[2] == "" {
-				block = strings.Replace(block, "-->\n", "-->\n"+want, 1)
-			}
+		want := render()
+		if m[2] == want {
+			return block
 		}
-		return block
+		if !*update {
+			t.Errorf("the table %q is not what the code says (go test ./test/readme -update)", name)
+		}
+		return "<!-- " + name + ":begin -->\n" + want + "<!-- " + name + ":end -->"
 	})
-	for name := range blocks {
+	for name, render := range blocks {
 		if !seen[name] {
 			t.Errorf("README.md has no markers for %q", name)
+		}
+		if n := strings.Count(written, render()); n != 1 {
+			t.Errorf("README.md has the table %q %d times", name, n)
 		}
 	}
 	if *update && written != text {

@@ -65,10 +65,10 @@ func runSnippets(t *testing.T, p page, at addresses, curl string) {
 			}
 		}
 	}
-	const end = "\x1e" // between the outputs
+	const end, keys = "\x1e", "\x1f" // of an output, and of the key file after it
 	script := "set -eu\n"
 	for _, f := range p.kinds("sh") {
-		script += at.play(f.text) + "\nprintf '\\036'\n"
+		script += at.play(f.text) + "\nprintf '\\036'; [ ! -e keys ] || cat keys; printf '\\037'\n"
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -78,10 +78,18 @@ func runSnippets(t *testing.T, p page, at addresses, curl string) {
 	var stderr bytes.Buffer
 	shell.Stderr = &stderr
 	stdout, err := shell.Output()
-	outputs := strings.Split(string(stdout), end)
+	outputs := strings.Split(string(stdout), keys)
 	if err != nil {
 		t.Fatalf("README.md:%d: %v\n%s%s", p.kinds("sh")[len(outputs)-1].line, err, outputs[len(outputs)-1], stderr.String())
 	}
+	var files []string
+	for i := range outputs {
+		var file string
+		if outputs[i], file, _ = strings.Cut(outputs[i], end); file != "" {
+			files = append(files, file)
+		}
+	}
+	rotated(t, slices.Compact(files))
 	ran := 0
 	for i, f := range p.fences {
 		if f.kind == "sh" {
@@ -94,9 +102,22 @@ func runSnippets(t *testing.T, p page, at addresses, curl string) {
 			compare(t, f, outputs[ran-1])
 		}
 	}
-	// The rotation has left one key, the new one.
-	if keys, err := state.LoadKeyFile(filepath.Join(work, "keys")); err != nil || len(keys) != 1 {
-		t.Errorf("after the rotation the key file has %d keys (%v), want 1", len(keys), err)
+}
+
+// rotated checks what the key file went through: the order that loses no state.
+func rotated(t *testing.T, files []string) {
+	t.Helper()
+	if len(files) != 4 {
+		t.Fatalf("the key file had %d states, want 4", len(files))
+	}
+	before, after := files[0], files[3]
+	for _, key := range []string{before, after} {
+		if _, err := state.ParseKey(strings.TrimSpace(key)); err != nil {
+			t.Errorf("a key file of one key: %v", err)
+		}
+	}
+	if before == after || files[1] != before+after || files[2] != after+before {
+		t.Errorf("the key file went through\n%s\nwant old, old and new, new and old, new", strings.Join(files, "\n"))
 	}
 }
 
