@@ -62,6 +62,7 @@ type call struct {
 	restart   bool // the request has met no session, and is sent once more
 	retried   bool
 	keptBytes int64           // guarded by the registry's mu
+	keptUntil time.Time       // likewise
 	keptAt    *list.Element   // likewise
 	forgotten bool            // the outcome is no longer kept
 	lagging   bool            // a round's client reads too slowly
@@ -77,6 +78,7 @@ type call struct {
 	err    error    // with phase done and no result
 
 	timer    *time.Timer
+	tickAt   time.Time // when it fires; zero: it does not
 	begun    time.Time // of the running time, for calls.max_duration
 	heard    time.Time // last sign of life, for calls.timeout
 	parkedAt time.Time
@@ -409,14 +411,19 @@ func (c *call) arm() {
 	}
 	if c.timer == nil {
 		c.timer = time.AfterFunc(time.Until(at), c.tick)
-	} else {
+	} else if c.tickAt.IsZero() || at.Before(c.tickAt) {
 		c.timer.Reset(time.Until(at))
+	} else {
+		return // tick comes early, and arms again
 	}
+	c.tickAt = at
 }
 
 // tick ends what has lasted too long.
 func (c *call) tick() {
 	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tickAt = time.Time{}
 	now := time.Now()
 	set := &c.engine.settings
 	switch c.phase {
@@ -436,12 +443,7 @@ func (c *call) tick() {
 		}
 		c.engine.metrics.expired()
 		c.terminate(&Refusal{Reason: ReasonStateExpired, Detail: "the client did not come back within calls.park_ttl"}, "the client did not come back")
-	case done:
-		c.mu.Unlock()
-		c.engine.calls.forget(c)
-		return
 	}
-	c.mu.Unlock()
 }
 
 // end ends the call whatever its phase.

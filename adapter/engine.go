@@ -56,6 +56,8 @@ type Engine struct {
 	listeners map[*listenRound]struct{}
 	listening map[principal]int
 	wg        sync.WaitGroup // goroutines of calls and listeners
+
+	housekeeping sync.WaitGroup
 }
 
 // upstream is an Upstream and what the engine learned of it.
@@ -78,6 +80,11 @@ func NewEngine(settings Settings, upstreams []Upstream, ring *state.Ring, log ze
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.metrics = m.bind(e)
+	e.housekeeping.Add(1)
+	go func() {
+		defer e.housekeeping.Done()
+		e.calls.expire(e.ctx)
+	}()
 	return e
 }
 
@@ -217,6 +224,7 @@ func (e *Engine) Shutdown(ctx context.Context) {
 	e.wg.Wait()
 	giveUp()
 	e.cancel()
+	e.housekeeping.Wait()
 	var closing sync.WaitGroup
 	for _, u := range e.upstreams {
 		closing.Add(1)

@@ -32,7 +32,8 @@ func TestClientsThatComeAndGo(t *testing.T) {
 			s.MaxParked, s.MaxCalls, s.MaxRounds = 3, 6, 3
 			l.MaxIdleConns = 1
 		}, askOnTheCall},
-		"the GET stream": {func(_ *Settings, l *legacy.Settings, _ *rawserver.Settings) {
+		"the GET stream": {func(s *Settings, l *legacy.Settings, _ *rawserver.Settings) {
+			s.ParkTTL = 10 * time.Millisecond // a parked call holds its session
 			l.PushesOnGET, l.MaxPerKey, l.Queue = true, 2, 1000
 		}, func(c *rawserver.Call) {
 			a := c.Session.Push(mcp.MethodElicit, askFor("v")).Wait()

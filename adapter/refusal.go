@@ -26,7 +26,6 @@ const (
 	ReasonCallTimeout    Reason = "call_timeout"    // the server was silent for calls.timeout
 	ReasonCallDuration   Reason = "call_duration"   // the call lasted longer than calls.max_duration
 	ReasonTooManyRounds  Reason = "too_many_rounds" // calls.max_rounds
-	ReasonTooManyInputs  Reason = "too_many_inputs" // calls.max_inputs
 	ReasonSlowClient     Reason = "slow_client"     // stream.buffer is full
 	ReasonOverload       Reason = "overload"        // a limit of this replica; retry later
 	ReasonQuota          Reason = "quota"           // a limit of this principal; retry later

@@ -83,7 +83,7 @@ func (r *registry) leave(c *call) {
 // oldest go where they are too many bytes. c.mu is held.
 func (r *registry) keep(c *call, bytes int64) {
 	r.mu.Lock()
-	c.keptBytes = bytes
+	c.keptBytes, c.keptUntil = bytes, c.until
 	c.keptAt = r.kept.PushBack(c)
 	r.keptBytes += bytes
 	var old []*call
@@ -111,6 +111,35 @@ func (r *registry) drop(c *call) {
 		c.keptAt = nil
 	}
 	delete(r.named, c.id)
+}
+
+// expire forgets the outcomes that have been kept long enough, once a second,
+// until ctx ends. A timer for each would cost more than the outcomes.
+func (r *registry) expire(ctx context.Context) {
+	tick := time.NewTicker(min(time.Second, max(r.settings.OutcomeTTL/4, time.Millisecond)))
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			for _, c := range r.over(now) {
+				r.forget(c)
+			}
+		}
+	}
+}
+
+func (r *registry) over(now time.Time) []*call {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var over []*call
+	for e := r.kept.Front(); e != nil; e = e.Next() {
+		if c := e.Value.(*call); now.After(c.keptUntil) {
+			over = append(over, c)
+		}
+	}
+	return over
 }
 
 // forget drops a call whose outcome has been kept long enough.
@@ -184,10 +213,10 @@ func (c *call) settle(was phase) {
 		r.unpark(c)
 	}
 	r.leave(c)
+	if c.timer != nil {
+		c.timer.Stop()
+	}
 	if c.round == 0 {
-		if c.timer != nil {
-			c.timer.Stop()
-		}
 		return
 	}
 	until := time.Now().Add(r.settings.OutcomeTTL)
@@ -198,7 +227,6 @@ func (c *call) settle(was phase) {
 	if c.result != nil {
 		size += int64(len(c.result.Result) + len(c.result.Error))
 	}
-	c.arm()
 	r.keep(c, size)
 	c.early, c.stat, c.names, c.inputs, c.creds, c.stop = nil, nil, nil, nil, nil, nil
 }
@@ -210,7 +238,4 @@ const callOverhead = 1024
 func (c *call) forget() {
 	c.forgotten = true
 	c.result, c.err = nil, refuse(ReasonCallLost, "the outcome is no longer kept")
-	if c.timer != nil {
-		c.timer.Stop()
-	}
 }

@@ -78,7 +78,7 @@ func (c *call) carryOn(req *Request, r *callRound) error {
 	}
 	e.calls.unpark(c)
 	now := time.Now()
-	c.begun, c.heard = now, now // the time that the client took does not count
+	c.begun, c.heard = c.begun.Add(now.Sub(c.parkedAt)), now // the time that the client took does not count
 	c.creds = credentials(req)
 	c.level = req.LogLevel
 	if c.x != nil {

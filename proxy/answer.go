@@ -57,7 +57,6 @@ var answers = []Answer{
 	{adapter.ReasonCallTimeout, 200, jsonrpc.CodeInternal, "the server was silent for `calls.timeout`"},
 	{adapter.ReasonCallDuration, 200, jsonrpc.CodeInternal, "the call lasted longer than `calls.max_duration`"},
 	{adapter.ReasonTooManyRounds, 200, jsonrpc.CodeInternal, "the call took more rounds than `calls.max_rounds`"},
-	{adapter.ReasonTooManyInputs, 200, jsonrpc.CodeInternal, "the server asked more than `calls.max_inputs` in one call"},
 	{adapter.ReasonSlowClient, 200, jsonrpc.CodeInternal, "the client read its stream too slowly"},
 	{adapter.ReasonOverload, 503, jsonrpc.CodeInternal, "this replica is at a limit; `Retry-After` says when to try again"},
 	{adapter.ReasonQuota, 429, jsonrpc.CodeInternal, "this principal is at a limit; `Retry-After` says when to try again"},

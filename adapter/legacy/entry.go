@@ -161,6 +161,9 @@ func (e *entry) openPrimary(o *opening) {
 	}
 	o.session, o.err = s, err
 	e.mu.Unlock()
+	if err != nil {
+		e.server.complain(err)
+	}
 	close(o.done)
 }
 

@@ -3,6 +3,7 @@ package legacy
 import (
 	"bytes"
 	"context"
+	"errors"
 	"math"
 	"strconv"
 	"sync"
@@ -43,6 +44,8 @@ type Server struct {
 	pushes   atomic.Bool  // the server pushes input requests on the GET stream
 	noStream atomic.Bool  // the server has no GET stream
 	sessions atomic.Int64 // open or opening
+
+	complained atomic.Int64 // when complain last logged, in Unix nanoseconds
 
 	mu      sync.Mutex
 	entries map[string]*entry
@@ -175,6 +178,23 @@ func (s *Server) isID(raw []byte, id uint64) bool {
 	n, ok := s.parseID(raw)
 	return ok && n == id
 }
+
+// complain logs that no session can be had, at most once in complainEvery:
+// every request meets the same trouble.
+func (s *Server) complain(err error) {
+	var status *StatusError
+	if errors.As(err, &status) && status.Unauthorized() {
+		return // the client's trouble, and told there
+	}
+	now := time.Now().UnixNano()
+	last := s.complained.Load()
+	if now-last < int64(complainEvery) || !s.complained.CompareAndSwap(last, now) {
+		return
+	}
+	s.log.Warn().Err(err).Str("upstream", s.settings.Name).Msg("no session with the upstream")
+}
+
+const complainEvery = 10 * time.Second
 
 // janitor expires what is no longer used, once a second.
 func (s *Server) janitor() {
