@@ -90,12 +90,12 @@ func (r *rig) end() {
 
 // query is what a client asks.
 type query struct {
-	method, params    string // params without braces
-	caps, info, auth  string
-	state, responses  string
-	token             string
-	level             mcp.Level
-	upstream, headers string
+	method, params   string // params without braces
+	caps, info, auth string
+	state, responses string
+	token            string
+	level            mcp.Level
+	upstream         string
 }
 
 func toolCall(tool string) query {
@@ -293,8 +293,6 @@ func (o *Outcome) text(t *testing.T) string {
 func accept(key, name, value string) string {
 	return `{"` + key + `":{"action":"accept","content":{"` + name + `":"` + value + `"}}}`
 }
-
-const nameForm = `{"message":"Name?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}}`
 
 func askFor(name string) string {
 	return `{"message":"?","requestedSchema":{"type":"object","properties":{"` + name + `":{"type":"string"}},"required":["` + name + `"]}}`

@@ -63,18 +63,22 @@ func (c *call) question() *Outcome {
 // requestDigest binds a request state to what was asked: the method and the
 // params without what differs from round to round.
 func requestDigest(req *Request) (digest [16]byte) {
-	h := digests.Get().(hash.Hash)
-	h.Reset()
-	h.Write([]byte(req.Method))
-	h.Write([]byte{0})
-	jsonrpc.Digest(h, req.Params, isPerRound)
-	var sum [sha256.Size]byte
-	copy(digest[:], h.Sum(sum[:0]))
-	digests.Put(h)
+	d := digesters.Get().(*digester)
+	d.hash.Reset()
+	d.hash.Write(append(append(d.space[:0], req.Method...), 0))
+	jsonrpc.Digest(d.hash, req.Params, isPerRound)
+	copy(digest[:], d.hash.Sum(d.space[:0]))
+	digesters.Put(d)
 	return digest
 }
 
-var digests = sync.Pool{New: func() any { return sha256.New() }}
+// digester is a hash and room for what goes in and comes out of it.
+type digester struct {
+	hash  hash.Hash
+	space [64]byte
+}
+
+var digesters = sync.Pool{New: func() any { return &digester{hash: sha256.New()} }}
 
 func isPerRound(name []byte) bool {
 	switch string(name) {

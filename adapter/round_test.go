@@ -833,10 +833,10 @@ func TestQuestionBeforeTheRequestIsSent(t *testing.T) {
 		}
 		ended <- string(o.Result)
 	}()
+	close(gate)
 	if got := question.Wait().Content("a"); got != "x" {
 		t.Errorf("the server was told %q", got)
 	}
-	close(gate)
 	if got := <-ended; !strings.Contains(got, "done") {
 		t.Errorf("the retry ended with %s", got)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 )
 
@@ -11,6 +12,10 @@ import (
 type Posting struct {
 	session *Session
 	conn    *conn
+
+	mu      sync.Mutex
+	aborted bool
+	over    bool // the connection may be another's by now
 }
 
 // StartPost sends a notification or an answer; Posting.Wait tells whether the
@@ -72,10 +77,10 @@ func (p *Posting) Wait(until time.Time) error {
 	}
 	switch status := c.resp.status; {
 	case status >= 200 && status < 300:
-		s.server.endpoint.settle(c)
+		p.settle()
 		return nil
 	case status == 404 && s.id != "":
-		s.server.endpoint.settle(c)
+		p.settle()
 		s.markGone()
 		return ErrSessionGone
 	}
@@ -85,8 +90,26 @@ func (p *Posting) Wait(until time.Time) error {
 	return err
 }
 
-// Abort gives the posting up.
-func (p *Posting) Abort() { p.conn.close() }
+// settle gives the connection back.
+func (p *Posting) settle() {
+	p.mu.Lock()
+	p.over = true
+	if p.aborted {
+		p.conn.resp.keep = false
+	}
+	p.mu.Unlock()
+	p.session.server.endpoint.settle(p.conn)
+}
+
+// Abort gives the posting up, unless it is over.
+func (p *Posting) Abort() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.over {
+		p.aborted = true
+		p.conn.close()
+	}
+}
 
 // Post sends a notification or an answer and waits until the server has taken
 // it, at most for Settings.PostTimeout.
