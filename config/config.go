@@ -134,7 +134,7 @@ type Transport struct {
 	StreamWait     time.Duration `koanf:"stream_wait" min:"0s" max:"10s" doc:"how long a new session waits for its GET stream to stand"`
 	MaxMessage     Size          `koanf:"max_message" min:"64KiB" max:"1GiB" doc:"size of one JSON body or event"`
 	MaxLine        Size          `koanf:"max_line" min:"4KiB" max:"1GiB" doc:"size of one line of an event stream"`
-	MaxIdleConns   int           `koanf:"max_idle_conns" min:"1" max:"1000000" doc:"idle connections kept for one upstream"`
+	MaxIdleConns   int           `koanf:"max_idle_conns" min:"1" max:"1000000" doc:"idle connections kept for one upstream; what a burst leaves beyond it is closed within seconds"`
 	IdleConnTTL    time.Duration `koanf:"idle_conn_ttl" min:"10ms" max:"24h" doc:"how long an idle connection is kept"`
 	RetryMin       time.Duration `koanf:"retry_min" min:"1ms" max:"10m" doc:"first pause before a broken stream is opened again; doubled each time"`
 	RetryMax       time.Duration `koanf:"retry_max" min:"1ms" max:"1h" doc:"longest pause before a broken stream is opened again"`

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -61,25 +62,69 @@ func newEndpoint(s *Settings) (*endpoint, error) {
 // Hot: once per request.
 func (e *endpoint) idleConn() *conn {
 	now := time.Now()
-	e.mu.Lock()
-	for i := len(e.idle) - 1; i >= 0; i-- {
-		c := e.idle[i]
+	var pending [passedOver]*conn // the end of their last body is still on its way
+	n := 0
+	var found *conn
+	for found == nil && n < passedOver {
+		c := e.pop()
+		if c == nil {
+			break
+		}
 		idle := now.Sub(c.idleAt)
-		ready, dead := c.ready(idle)
-		if !ready && !dead && idle < time.Second {
-			continue // the end of its last body is still on its way
-		}
-		e.idle = append(e.idle[:i], e.idle[i+1:]...)
-		if ready {
-			e.mu.Unlock()
+		switch ready, dead := c.ready(idle); {
+		case ready:
 			c.reused = true
-			return c
+			found = c
+		case dead || idle >= time.Second:
+			c.close()
+			c.free()
+		default:
+			pending[n] = c
+			n++
 		}
+	}
+	if n > 0 {
+		e.push(pending[:n]...)
+	}
+	return found
+}
+
+// passedOver is how many connections idleConn passes over.
+const passedOver = 4
+
+// pop takes the connection that was used last.
+func (e *endpoint) pop() *conn {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	last := len(e.idle) - 1
+	if last < 0 {
+		return nil
+	}
+	c := e.idle[last]
+	e.idle[last] = nil
+	e.idle = e.idle[:last]
+	return c
+}
+
+// push keeps connections for the next request, or closes them once the
+// endpoint is closed.
+func (e *endpoint) push(conns ...*conn) {
+	e.mu.Lock()
+	closed := e.closed
+	if !closed {
+		e.idle = append(e.idle, conns...)
+	}
+	e.mu.Unlock()
+	if closed {
+		closeAll(conns)
+	}
+}
+
+func closeAll(conns []*conn) {
+	for _, c := range conns {
 		c.close()
 		c.free()
 	}
-	e.mu.Unlock()
-	return nil
 }
 
 // dial opens a connection. An error wraps ErrUnreachable: nothing was sent.
@@ -131,40 +176,29 @@ func (e *endpoint) release(c *conn) {
 		return
 	}
 	c.dropEmpty()
-	c.dropEmpty()
 	// The read deadline of the last use stays set: the next use sets its own,
 	// and the check for a closed peer does not heed it.
 	c.idleAt = time.Now()
-	e.mu.Lock()
-	var oldest *conn
-	if e.closed {
-		oldest = c
-	} else {
-		if len(e.idle) >= e.settings.MaxIdleConns {
-			oldest = e.idle[0]
-			e.idle = append(e.idle[:0], e.idle[1:]...)
-		}
-		e.idle = append(e.idle, c)
-	}
-	e.mu.Unlock()
-	if oldest != nil {
-		oldest.close()
-		oldest.free()
-	}
+	e.push(c)
 }
 
-// expire closes the connections that were idle for too long.
+// expire closes the connections that were idle for too long, and some of what
+// is beyond MaxIdleConns: when thousands of parked calls end at once, closing
+// their connections at once would cost the calls that follow.
 func (e *endpoint) expire(now time.Time) {
 	e.mu.Lock()
-	n := 0
+	n := min(max(len(e.idle)-e.settings.MaxIdleConns, 0), surplus)
 	for n < len(e.idle) && now.Sub(e.idle[n].idleAt) > e.settings.IdleConnTTL {
-		e.idle[n].close()
-		e.idle[n].free()
 		n++
 	}
-	e.idle = append(e.idle[:0], e.idle[n:]...)
+	old := slices.Clone(e.idle[:n])
+	e.idle = slices.Delete(e.idle, 0, n)
 	e.mu.Unlock()
+	closeAll(old)
 }
+
+// surplus is how many connections beyond the limit are closed in a second.
+const surplus = 1000
 
 func (e *endpoint) close() {
 	e.mu.Lock()

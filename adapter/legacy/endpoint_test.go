@@ -313,6 +313,7 @@ func TestIdleConnsAreBounded(t *testing.T) {
 		e.release(c)
 		conns = append(conns, c)
 	}
+	e.expire(time.Now())
 	if len(e.idle) != 3 || e.idle[0] != conns[2] {
 		t.Fatalf("%d connections are kept, want the newest 3", len(e.idle))
 	}

@@ -61,10 +61,12 @@ func TestDisconnectBeforeTheSessionStands(t *testing.T) {
 	server := rawserver.New(t, rawserver.Settings{})
 	asked, gate := make(chan struct{}, 1), make(chan struct{})
 	server.Tool("work", func(c *rawserver.Call) { c.Text("worked") })
-	server.Once(rawserver.ForMethod("initialize"), func(x *rawserver.Exchange) {
+	server.Hook(func(x *rawserver.Exchange) bool {
+		if x.Record.Method() != "initialize" {
+			return false
+		}
 		asked <- struct{}{}
-		x.Hold(gate)
-		x.Drop()
+		return !x.Hold(gate) // and then it is answered
 	})
 	h := Start(t, Options{Upstream: server.URL, Config: "stream: {after: 10m}"})
 	stream := h.Open(t, CallTool("work", nil))
