@@ -214,7 +214,7 @@ func (x *exchange) post() error {
 func (x *exchange) follow() error {
 	streams := x.ctx.Request.Header.IsHTTP11() // HTTP/1.0 has no chunks to stream in
 	streamAt := x.started.Add(x.s.settings.StreamAfter)
-	until := time.Now().Add(watchAfter)
+	until := x.started.Add(watchAfter)
 	if streams && until.After(streamAt) {
 		until = streamAt
 	}

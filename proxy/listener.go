@@ -115,7 +115,8 @@ type conn struct {
 	linger atomic.Bool
 
 	// Only the connection's own goroutine uses these.
-	began      time.Time // the first byte of the current request
+	began      bool      // a request has come
+	rest       time.Time // by when the current request must have come whole; zero: it came at once
 	readUntil  time.Time // what the read deadline is
 	writeUntil time.Time // and the write deadline
 	reads      int       // of the socket
@@ -138,15 +139,13 @@ func (c *conn) Read(p []byte) (int, error) {
 		}
 		if !first || !c.ahead.usable() {
 			n, err := c.Conn.Read(p)
-			if first {
-				c.began = time.Now()
-			}
+			c.began = c.began || first
 			return n, err
 		}
 		if err := c.ahead.read(); err != nil {
 			return 0, err
 		}
-		c.began = time.Now()
+		c.began = true
 	}
 	return c.ahead.take(p), nil
 }
@@ -155,14 +154,18 @@ func (c *conn) Read(p []byte) (int, error) {
 // request, and each costs a timer; here one lasts for many requests, at the
 // price of an idle timeout that is up to an eighth shorter.
 func (c *conn) allow(first bool) error {
+	now := time.Now()
 	if !first {
-		return c.setRead(c.began.Add(c.doors.read))
+		if c.rest.IsZero() { // the first read of it took what had come at once
+			c.rest = now.Add(c.doors.read)
+		}
+		return c.setRead(c.rest)
 	}
+	c.rest = time.Time{}
 	limit := c.doors.idle
-	if c.began.IsZero() { // nothing has ever come
+	if !c.began { // nothing has ever come
 		limit = c.doors.read
 	}
-	now := time.Now()
 	if left := c.readUntil.Sub(now); left > limit-limit/8 && left <= limit {
 		return nil
 	}

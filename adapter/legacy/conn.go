@@ -43,13 +43,14 @@ type conn struct {
 	deadline   time.Time // what the read deadline is set to
 	writeUntil time.Time // likewise the write deadline
 	idleAt     time.Time
+	lentAt     time.Time // when it was last taken into use, about the time of a send
 	reused     bool
 
 	resp response
 }
 
 func newConn(nc net.Conn) *conn {
-	c := &conn{nc: nc}
+	c := &conn{nc: nc, lentAt: time.Now()}
 	if sc, ok := nc.(*net.TCPConn); ok {
 		if raw, err := sc.SyscallConn(); err == nil {
 			c.raw, c.peer = raw, raw

@@ -73,7 +73,7 @@ func (e *endpoint) idleConn() *conn {
 		idle := now.Sub(c.idleAt)
 		switch ready, dead := c.ready(idle); {
 		case ready:
-			c.reused = true
+			c.reused, c.lentAt = true, now
 			found = c
 		case dead || idle >= time.Second:
 			c.close()
@@ -360,8 +360,8 @@ func appendLength(dst []byte, n int) []byte {
 // unless nothing was written.
 func (c *conn) send(request []byte, timeout time.Duration) (written bool, err error) {
 	// Set anew only when half of it is gone: each time costs a timer.
-	if now := time.Now(); c.writeUntil.Sub(now) < timeout/2 {
-		c.writeUntil = now.Add(timeout)
+	if c.writeUntil.Sub(c.lentAt) < timeout/2 {
+		c.writeUntil = c.lentAt.Add(timeout)
 		if err := c.nc.SetWriteDeadline(c.writeUntil); err != nil {
 			return false, err
 		}
