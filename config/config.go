@@ -58,7 +58,7 @@ const (
 // Cache is what clients are told about keeping lists and resources.
 type Cache struct {
 	TTL   time.Duration `koanf:"ttl" min:"0s" max:"24h" doc:"ttlMs of lists and resources that the server gave none for"`
-	Scope string        `koanf:"scope" oneof:"private public" doc:"cacheScope of lists and resources that the server gave none for; public only where every caller sees the same"`
+	Scope string        `koanf:"scope" oneof:"private public" doc:"cacheScope of lists and resources; public only where every caller sees the same, and a server's own public counts only with it"`
 }
 
 // HTTP is the side towards clients.

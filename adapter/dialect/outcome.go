@@ -134,7 +134,7 @@ func appendRest(dst, object []byte) []byte {
 // resultMembers says what of a result cannot stay as it is.
 type resultMembers struct {
 	meta       []byte
-	ttl, scope bool // the server's own caching hints are valid
+	ttl, scope bool // the server's own caching hints stand
 	tools      bool // a tool has a member to leave out
 	rewrite    bool
 }
@@ -154,8 +154,10 @@ func readResult(o *adapter.Outcome, cacheable bool) resultMembers {
 			}
 		case "cacheScope":
 			if cacheable {
+				// Public needs the operator's word too: a legacy server's lists differ by
+				// session, and some SDKs say public where nobody has thought of it.
 				scope := string(c.Value())
-				m.scope = scope == `"public"` || scope == `"private"`
+				m.scope = scope == `"private"` || scope == `"public"` && o.Cache.Scope == "public"
 				m.rewrite = m.rewrite || !m.scope
 			}
 		case "tools":
@@ -188,7 +190,8 @@ func appendMeta(dst []byte, o *adapter.Outcome, own []byte) []byte {
 		dst = append(dst, o.Subscription...)
 	}
 	for c := jsonrpc.Object(own); c.Next(); {
-		if o.Subscription != nil && string(c.Name()) == mcp.MetaSubscriptionID {
+		switch name := string(c.Name()); {
+		case name == mcp.MetaRelatedTask, o.Subscription != nil && name == mcp.MetaSubscriptionID:
 			continue
 		}
 		if len(dst) > start {

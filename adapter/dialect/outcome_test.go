@@ -37,8 +37,16 @@ func TestAppendOutcome(t *testing.T) {
 			`"result":{"resultType":"complete","ttlMs":3}`,
 		},
 		"the server's valid hints": {
-			adapter.Outcome{Method: "prompts/list", Result: []byte(`{"prompts":[],"ttlMs":7,"cacheScope":"public"}`), Cache: adapter.Cache{TTLMillis: 1, Scope: "private"}},
+			adapter.Outcome{Method: "prompts/list", Result: []byte(`{"prompts":[],"ttlMs":7,"cacheScope":"public"}`), Cache: adapter.Cache{TTLMillis: 1, Scope: "public"}},
 			`"result":{"resultType":"complete","prompts":[],"ttlMs":7,"cacheScope":"public"}`,
+		},
+		"the server's public without the operator's": {
+			adapter.Outcome{Method: "prompts/list", Result: []byte(`{"prompts":[],"ttlMs":7,"cacheScope":"public"}`), Cache: adapter.Cache{TTLMillis: 1, Scope: "private"}},
+			`"result":{"resultType":"complete","cacheScope":"private","prompts":[],"ttlMs":7}`,
+		},
+		"the server's private beside the operator's public": {
+			adapter.Outcome{Method: "prompts/list", Result: []byte(`{"cacheScope":"private"}`), Cache: adapter.Cache{Scope: "public"}},
+			`"result":{"resultType":"complete","ttlMs":0,"cacheScope":"private"}`,
 		},
 		"the server's invalid hints": {
 			adapter.Outcome{Method: "prompts/list", Result: []byte(`{"prompts":[],"ttlMs":-7,"cacheScope":"all"}`), Cache: adapter.Cache{TTLMillis: 1, Scope: "private"}},
@@ -51,6 +59,10 @@ func TestAppendOutcome(t *testing.T) {
 		"merged meta": {
 			adapter.Outcome{Method: "tools/call", Result: []byte(`{"_meta":{"a/b": [1 ,2]},"content":[]}`), ServerInfo: []byte(info)},
 			`"result":{"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":` + info + `,"a/b":[1 ,2]},"content":[]}`,
+		},
+		"meta of legacy tasks": {
+			adapter.Outcome{Method: "tools/call", Result: []byte(`{"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t"},"a":1}}`)},
+			`"result":{"resultType":"complete","_meta":{"a":1}}`,
 		},
 		"the server's own info": {
 			adapter.Outcome{Method: "tools/call", Result: []byte(`{"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"own","version":"1"}}}`), ServerInfo: []byte(info)},
