@@ -21,7 +21,7 @@ func testSettings() Settings {
 	return Settings{
 		Replica: "r1", Timeout: time.Minute, MaxDuration: time.Hour, Gather: 5 * time.Millisecond,
 		ParkTTL: time.Hour, OutcomeTTL: time.Hour, MaxOutcomeBytes: 1 << 20,
-		MaxCalls: 1000, MaxParked: 1000, MaxParkedPerPrincipal: 1000, MaxRounds: 20, MaxInputs: 8, MaxState: 4096, Buffer: 16,
+		MaxCalls: 1000, MaxParked: 1000, MaxParkedPerPrincipal: 1000, MaxRounds: 20, MaxInputs: 8, MaxState: 4096, Buffer: 16, BufferBytes: 1 << 20,
 		MaxListeners: 10, MaxListenersPerPrincipal: 10, MaxURIs: 10,
 	}
 }

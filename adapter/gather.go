@@ -22,6 +22,8 @@ type gatherStat struct {
 const (
 	// maxGathered bounds how many names are remembered.
 	maxGathered = 1024
+	// maxGatheredName bounds each: longer ones that begin alike share what is known.
+	maxGatheredName = 200
 	// enoughAlone rounds with one question each end the waiting.
 	enoughAlone = 8
 	// lateSibling is how soon after parking a question counts as a sibling.
@@ -32,6 +34,7 @@ func (g *gatherer) of(method string, name []byte) *gatherStat {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var space [256]byte
+	name = name[:min(len(name), maxGatheredName)]
 	key := append(append(append(space[:0], method...), 0), name...)
 	s := g.stats[string(key)]
 	if s == nil {

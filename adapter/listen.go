@@ -142,7 +142,7 @@ type listenRound struct {
 
 	mu      sync.Mutex
 	serves  filter
-	queue   [][]byte
+	queue   queue
 	outcome *Outcome
 	err     error
 	gone    bool
@@ -310,11 +310,8 @@ func (l *listenRound) tell(n []byte) {
 	if l.err != nil || l.outcome != nil {
 		return
 	}
-	if len(l.queue) >= l.engine.settings.Buffer {
-		l.queue = nil
-		l.err = &Refusal{Reason: ReasonSlowClient, Detail: "the client reads too slowly: more than stream.buffer notifications wait"}
-	} else {
-		l.queue = append(l.queue, n)
+	if !l.queue.put(n, &l.engine.settings) {
+		l.err = &Refusal{Reason: ReasonSlowClient, Detail: tooSlow}
 	}
 	l.rouse()
 }
@@ -391,10 +388,8 @@ func (l *listenRound) ready() (Event, error, bool) {
 	switch {
 	case l.gone:
 		return Event{}, ErrGone, true
-	case len(l.queue) > 0:
-		n := l.queue[0]
-		l.queue = l.queue[1:]
-		return Event{Notification: n}, nil, true
+	case len(l.queue.waiting) > 0:
+		return Event{Notification: l.queue.take()}, nil, true
 	case l.err != nil:
 		return Event{}, l.err, true
 	case l.outcome != nil:

@@ -18,7 +18,11 @@ func (c *call) appendRequest(dst []byte, req *Request) []byte {
 	dst = jsonrpc.AppendQuote(dst, req.Method)
 	dst = append(dst, `,"params":{`...)
 	start := len(dst)
-	dst = jsonrpc.AppendMembers(dst, req.Params, isModernParam)
+	skip := isModernParam
+	if req.NullArgs {
+		skip = isModernParamOrArguments
+	}
+	dst = jsonrpc.AppendMembers(dst, req.Params, skip)
 	mark := len(dst)
 	if mark > start {
 		dst = append(dst, ',')
@@ -49,6 +53,10 @@ func isModernParam(name []byte) bool {
 		return true
 	}
 	return false
+}
+
+func isModernParamOrArguments(name []byte) bool {
+	return string(name) == "arguments" || isModernParam(name)
 }
 
 func isModernMeta(name []byte) bool {

@@ -216,13 +216,12 @@ func (c *call) tell(r *callRound, notification []byte) {
 	if r.gone || r.err != nil {
 		return
 	}
-	if len(r.queue) >= c.engine.settings.Buffer {
-		r.err = &Refusal{Reason: ReasonSlowClient, Detail: "the client reads too slowly: more than stream.buffer notifications wait", MayHaveRun: true}
-		r.queue, c.lagging = nil, true
-		return
+	if !r.queue.put(notification, &c.engine.settings) {
+		r.err, c.lagging = &Refusal{Reason: ReasonSlowClient, Detail: tooSlow, MayHaveRun: true}, true
 	}
-	r.queue = append(r.queue, notification)
 }
+
+const tooSlow = "the client reads too slowly: more notifications wait than stream.buffer or stream.buffer_bytes allows"
 
 // shed takes the rounds off the call whose clients lag too far behind. They may
 // not notice for long, because a write to them hangs. mu is held.

@@ -14,6 +14,7 @@ type Request struct {
 	Name     []byte // tool or prompt name, or resource URI; nil for other methods
 	Params   []byte // raw params object as the client sent it, _meta included
 	Args     []byte // raw arguments of tools/call, or nil
+	NullArgs bool   // params has arguments, but null: the same as none
 
 	Meta           []byte // raw _meta object
 	ClientInfo     []byte // raw, or nil

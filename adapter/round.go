@@ -18,7 +18,7 @@ type callRound struct {
 	progress []byte   // raw progress token, or nil
 	level    mcp.Level
 
-	queue    [][]byte
+	queue    queue
 	outcome  *Outcome
 	own      Outcome // where the outcome is that only this round sees
 	err      error
@@ -75,13 +75,11 @@ func (r *callRound) ready() (Event, error, bool) {
 	switch {
 	case r.gone:
 		return Event{}, ErrGone, true
-	case len(r.queue) > 0:
+	case len(r.queue.waiting) > 0:
 		if c.inline == r && c.phase == running && !c.restart {
 			c.detach() // a call that streams lasts: its time limits and Shutdown must know of it
 		}
-		n := r.queue[0]
-		r.queue = r.queue[1:]
-		return Event{Notification: n}, nil, true
+		return Event{Notification: r.queue.take()}, nil, true
 	case r.err != nil:
 		return Event{}, r.err, true
 	case r.outcome != nil:

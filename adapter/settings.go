@@ -20,7 +20,8 @@ type Settings struct {
 	MaxRounds             int // of one call
 	MaxInputs             int // open input requests of one call
 	MaxState              int // bytes of a request state's text
-	Buffer                int // notifications that a slow client may lag behind
+	Buffer                int // notifications that a slow client may lag behind,
+	BufferBytes           int // and their bytes
 
 	Anonymous Anonymous
 

@@ -76,9 +76,10 @@ type HTTP struct {
 
 // Stream is how responses become and stay server-sent events.
 type Stream struct {
-	After     time.Duration `koanf:"after" min:"1ms" max:"10m" doc:"silence after which a response becomes a stream"`
-	KeepAlive time.Duration `koanf:"keepalive" min:"10ms" max:"10m" doc:"silence on a stream after which a comment is sent"`
-	Buffer    int           `koanf:"buffer" min:"1" max:"65536" doc:"events that a slow client may lag behind before its call is ended with an error"`
+	After       time.Duration `koanf:"after" min:"1ms" max:"10m" doc:"silence after which a response becomes a stream"`
+	KeepAlive   time.Duration `koanf:"keepalive" min:"10ms" max:"10m" doc:"silence on a stream after which a comment is sent"`
+	Buffer      int           `koanf:"buffer" min:"1" max:"65536" doc:"events that a slow client may lag behind before its call is ended with an error"`
+	BufferBytes Size          `koanf:"buffer_bytes" min:"4KiB" max:"1GiB" doc:"size of those events, where they are more than one"`
 }
 
 // Calls are the limits of calls.

@@ -16,9 +16,10 @@ func Defaults() *Config {
 			IdleTimeout:  2 * time.Minute,
 		},
 		Stream: Stream{
-			After:     5 * time.Second,
-			KeepAlive: 15 * time.Second,
-			Buffer:    256,
+			After:       5 * time.Second,
+			KeepAlive:   15 * time.Second,
+			Buffer:      256,
+			BufferBytes: 4 << 20,
 		},
 		Calls: Calls{
 			Timeout:               5 * time.Minute,

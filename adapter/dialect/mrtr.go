@@ -123,6 +123,10 @@ func (p *params) decodeMeta(req *adapter.Request) error {
 		return invalid("%s must be an object", mcp.MetaClientCapabilities)
 	case p.info != nil && !implementation(p.info):
 		return invalid("%s must be an object with a string name and a string version", mcp.MetaClientInfo)
+	case len(p.info) > maxDeclared:
+		return invalid("%s is larger than %d bytes", mcp.MetaClientInfo, maxDeclared)
+	case len(p.capabilities) > maxDeclared:
+		return invalid("%s is larger than %d bytes", mcp.MetaClientCapabilities, maxDeclared)
 	case p.token != nil && !jsonrpc.IsString(p.token) && !integer(p.token):
 		return invalid("progressToken must be a string or an integer")
 	}
@@ -137,9 +141,14 @@ func (p *params) decodeMeta(req *adapter.Request) error {
 	return nil
 }
 
+// maxDeclared bounds what a client says of itself, because a session keeps it
+// for as long as it lives.
+const maxDeclared = 64 << 10
+
 // decode reads the other members of params.
 func (p *params) decode(traits mcp.Traits, req *adapter.Request) error {
 	req.Name, req.Args, req.InputResponses, req.RequestState = nil, nil, nil, nil
+	req.NullArgs = false
 	var ok bool
 	switch traits.NameField {
 	case "name":
@@ -152,6 +161,10 @@ func (p *params) decode(traits mcp.Traits, req *adapter.Request) error {
 		}
 	}
 	if req.Method == mcp.MethodToolsCall || req.Method == mcp.MethodPromptsGet {
+		if jsonrpc.IsNull(p.arguments) {
+			// The Go SDK writes a nil map so; not every legacy server takes it.
+			p.arguments, req.NullArgs = nil, true
+		}
 		if p.arguments != nil && !jsonrpc.IsObject(p.arguments) {
 			return invalid("params.arguments must be an object")
 		}

@@ -33,6 +33,13 @@ func request(method, params string) string {
 	return `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + params + `}}`
 }
 
+func TestNullArgumentsAreNone(t *testing.T) {
+	req, err := decode(t, request("tools/call", `"name":"x","arguments":null,`+meta))
+	if err != nil || req.Args != nil || !req.NullArgs {
+		t.Errorf("got %v, args %q, null %v; want none, as the Go SDK means it", err, req.Args, req.NullArgs)
+	}
+}
+
 func TestDecodeFillsRequest(t *testing.T) {
 	req, err := decode(t, `{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"n\u00e4me","arguments":{"x":1},`+
 		`"inputResponses":{"k":{"action":"accept"}},"requestState":"abc","_meta":{"progressToken":7,`+
@@ -93,6 +100,8 @@ func TestDecodeRefuses(t *testing.T) {
 		"client info without name":   {request("tools/list", withMeta(`"io.modelcontextprotocol/clientInfo":{"version":"1"}`)), -32602},
 		"client info version number": {request("tools/list", withMeta(`"io.modelcontextprotocol/clientInfo":{"name":"a","version":1}`)), -32602},
 		"client info null":           {request("tools/list", withMeta(`"io.modelcontextprotocol/clientInfo":null`)), -32602},
+		"client info too large":      {request("tools/list", withMeta(`"io.modelcontextprotocol/clientInfo":{"name":"a","version":"`+strings.Repeat("1", maxDeclared)+`"}`)), -32602},
+		"capabilities too large":     {request("tools/list", `"_meta":{`+version+`,"io.modelcontextprotocol/clientCapabilities":{"x":"`+strings.Repeat("1", maxDeclared)+`"}}`), -32602},
 		"unknown level":              {request("tools/list", withMeta(`"io.modelcontextprotocol/logLevel":"loud"`)), -32602},
 		"empty level":                {request("tools/list", withMeta(`"io.modelcontextprotocol/logLevel":""`)), -32602},
 		"token fraction":             {request("tools/list", withMeta(`"progressToken":1.5`)), -32602},
@@ -102,7 +111,6 @@ func TestDecodeRefuses(t *testing.T) {
 		"name no string":             {request("prompts/get", `"name":1,`+meta), -32602},
 		"no uri":                     {request("resources/read", `"name":"x",`+meta), -32602},
 		"arguments array":            {request("tools/call", `"name":"x","arguments":[],`+meta), -32602},
-		"arguments null":             {request("tools/call", `"name":"x","arguments":null,`+meta), -32602},
 		"responses array":            {request("tools/call", `"name":"x","inputResponses":[],`+meta), -32602},
 		"responses null":             {request("tools/call", `"name":"x","inputResponses":null,`+meta), -32602},
 		"state number":               {request("tools/call", `"name":"x","requestState":1,`+meta), -32602},

@@ -498,6 +498,12 @@ func TestHandshakeThatFailsLateLeavesNoSession(t *testing.T) {
 		"initialized refused": func(raw *rawserver.Server) {
 			raw.Once(rawserver.ForMethod("notifications/initialized"), func(x *rawserver.Exchange) { x.Reply(500, "no") })
 		},
+		"too much to say": func(raw *rawserver.Server) {
+			raw.Once(rawserver.ForMethod("initialize"), func(x *rawserver.Exchange) {
+				x.Reply(200, `{"jsonrpc":"2.0","id":`+string(x.Record.Messages[0].ID)+`,"result":{"protocolVersion":"2025-11-25","instructions":"`+
+					strings.Repeat("x", maxInfo)+`"}}`, "Content-Type", "application/json", "Mcp-Session-Id", "s1")
+			})
+		},
 		"another version": func(raw *rawserver.Server) {
 			raw.Once(rawserver.ForMethod("initialize"), func(x *rawserver.Exchange) {
 				x.Reply(200, `{"jsonrpc":"2.0","id":`+string(x.Record.Messages[0].ID)+`,"result":{"protocolVersion":"1999-01-01","capabilities":{}}}`,

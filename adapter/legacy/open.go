@@ -1,6 +1,7 @@
 package legacy
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -99,7 +100,10 @@ func (s *Session) handshake(ctx context.Context, creds Credentials) error {
 		s.id = x.conn.resp.session
 		x.conn.resp.wantSession = false
 	}
-	err := s.info.read(answer.result)
+	info, err := s.server.infoOf(answer.result)
+	if info != nil {
+		s.info = info
+	}
 	s.setHeads()
 	if err != nil {
 		return err
@@ -121,6 +125,25 @@ func (s *Session) setHeads() {
 	s.postHead = s.server.endpoint.appendHead(nil, "POST")
 	s.postHead = append(s.postHead, "Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"...)
 	s.postHead = append(s.postHead, s.head...)
+}
+
+// maxInfo bounds what is kept of a server's word on itself.
+const maxInfo = 512 << 10
+
+// infoOf reads an initialize result. Sessions that were told the same share it.
+func (s *Server) infoOf(result []byte) (*Info, error) {
+	if len(result) > maxInfo {
+		return nil, fmt.Errorf("%w: the answer to initialize is larger than %d bytes", ErrMalformed, maxInfo)
+	}
+	if last := s.info.Load(); last != nil && bytes.Equal(last.raw, result) {
+		return last, nil
+	}
+	info := &Info{raw: result}
+	if err := info.read(result); err != nil {
+		return nil, err
+	}
+	s.info.Store(info)
+	return info, nil
 }
 
 // read reads an initialize result.

@@ -5,8 +5,12 @@ import (
 	"sync"
 )
 
-// outboxSize bounds the messages of one session that wait to be posted.
-const outboxSize = 256
+// outboxSize and outboxBytes bound the messages of one session that wait to be
+// posted. One alone is never too large.
+const (
+	outboxSize  = 256
+	outboxBytes = 8 << 20
+)
 
 // outbox posts a session's messages in order, in the background: replies to
 // pings, refusals, cancellations. Its goroutine runs only while there is
@@ -16,6 +20,7 @@ type outbox struct {
 
 	mu      sync.Mutex
 	queue   []letter
+	bytes   int // of the texts in queue
 	running bool
 	cancel  context.CancelFunc // of what is being posted, while running
 	closed  bool
@@ -30,7 +35,7 @@ type letter struct {
 func (o *outbox) put(creds Credentials, text []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.closed || len(o.queue) >= outboxSize {
+	if o.closed || len(o.queue) >= outboxSize || len(o.queue) > 0 && o.bytes+len(text) > outboxBytes {
 		putText(text)
 		if !o.closed {
 			o.session.server.log.Warn().Str("upstream", o.session.server.settings.Name).
@@ -39,6 +44,7 @@ func (o *outbox) put(creds Credentials, text []byte) {
 		return
 	}
 	o.queue = append(o.queue, letter{creds, text})
+	o.bytes += len(text)
 	if !o.running {
 		o.running = true
 		var ctx context.Context
@@ -61,6 +67,7 @@ func (o *outbox) run(ctx context.Context) {
 		}
 		l := o.queue[0]
 		o.queue = o.queue[1:]
+		o.bytes -= len(l.text)
 		o.mu.Unlock()
 		if err := o.session.Post(ctx, l.creds, l.text); err != nil {
 			o.session.server.log.Debug().Err(err).Str("upstream", o.session.server.settings.Name).
@@ -78,7 +85,7 @@ func (o *outbox) close(ctx context.Context) {
 	stop := context.AfterFunc(ctx, func() {
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		o.queue = nil
+		o.queue, o.bytes = nil, 0
 		if o.running {
 			o.cancel()
 		}

@@ -2,6 +2,7 @@ package legacy
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/holdfast-mcp/holdfast/test/fixture/rawserver"
@@ -41,6 +42,28 @@ func TestOutboxPostsInOrderAndIsBounded(t *testing.T) {
 			t.Fatalf("message %d is %s, want %s", i, m, want)
 		}
 	}
+}
+
+func TestOutboxIsBoundedInBytes(t *testing.T) {
+	p := newPool(t, nil)
+	s := p.acquire("a", false)
+	defer s.Return(false)
+	arrived, gate := hold(p.raw, "notifications/0", nil)
+	s.enqueue(nil, letterText(0))
+	<-arrived
+	large := func(n int) []byte {
+		return fmt.Appendf(getText(0), `{"jsonrpc":"2.0","method":"notifications/%d","params":{"x":%q}}`, n, strings.Repeat("x", outboxBytes/2))
+	}
+	for n := range 3 {
+		s.enqueue(nil, large(n+1))
+	}
+	if n := len(s.outbox.queue); n != 1 {
+		t.Errorf("%d large messages wait, want 1", n)
+	}
+	close(gate)
+	p.raw.WaitCount("notifications/1", 1)
+	s.enqueue(nil, large(4)) // there is room again
+	p.raw.WaitCount("notifications/4", 1)
 }
 
 // What the server does not take does not keep the rest from it.

@@ -28,6 +28,9 @@ func (s *Session) route(x *Exchange, m *jsonrpc.Message, borrowed bool) {
 	case m.IsResponse():
 		if y := s.find(m.ID); y != nil {
 			y.respond(m, borrowed && y == x)
+			if y != x {
+				y.Abort() // its own stream has nothing more to say, and may never end
+			}
 		}
 	case m.IsRequest():
 		s.routeRequest(x, m, borrowed)

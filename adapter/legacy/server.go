@@ -45,7 +45,8 @@ type Server struct {
 	noStream atomic.Bool  // the server has no GET stream
 	sessions atomic.Int64 // open or opening
 
-	complained atomic.Int64 // when complain last logged, in Unix nanoseconds
+	info       atomic.Pointer[Info] // of the newest session
+	complained atomic.Int64         // when complain last logged, in Unix nanoseconds
 
 	mu      sync.Mutex
 	entries map[string]*entry

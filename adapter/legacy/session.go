@@ -12,6 +12,8 @@ import (
 
 // Info is what a server said of itself at initialize. It does not change.
 type Info struct {
+	raw []byte // the initialize result, which the other slices alias
+
 	Version      string // negotiated revision
 	ServerInfo   []byte // raw
 	Capabilities []byte // raw

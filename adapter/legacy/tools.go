@@ -19,6 +19,9 @@ type tools struct {
 	pending chan struct{}
 }
 
+// maxRuled bounds the tools whose rules are kept.
+const maxRuled = 1024
+
 // maxPages bounds how many pages of tools/list are read.
 const maxPages = 64
 
@@ -87,7 +90,9 @@ func (s *Session) readRules(ctx context.Context, creds Credentials) (map[string]
 		if err != nil {
 			return nil, err
 		}
-		rules = s.addRules(rules, result)
+		if rules = s.addRules(rules, result); len(rules) > maxRuled {
+			return nil, fmt.Errorf("%w: more than %d tools mirror arguments into headers", ErrMalformed, maxRuled)
+		}
 		cursor := jsonrpc.Get(result, "nextCursor")
 		if !jsonrpc.IsString(cursor) {
 			return rules, nil
@@ -106,7 +111,7 @@ func (s *Session) addRules(rules map[string][]mcp.ParamRule, result []byte) map[
 		}
 		found, err := mcp.ParamRules(jsonrpc.Get(list.Value(), "inputSchema"))
 		if err != nil {
-			s.server.log.Warn().Err(err).Str("upstream", s.server.settings.Name).Str("tool", name).
+			s.server.log.Warn().Err(err).Str("upstream", s.server.settings.Name).Str("tool", name[:min(len(name), 64)]).
 				Msg("clients will leave this tool out")
 			continue
 		}

@@ -8,7 +8,7 @@ import (
 
 // ProtectedResource fetches the server's OAuth 2.0 Protected Resource Metadata
 // (RFC 9728, section 3.1): at its root, or with ofPath at the well-known place
-// of its own path. No credentials go with it.
+// of its own path. No client's credentials go with it.
 func (s *Server) ProtectedResource(ctx context.Context, ofPath bool) (status int, contentType string, body []byte, err error) {
 	c, err := s.endpoint.dial(ctx)
 	if err != nil {
@@ -24,7 +24,11 @@ func (s *Server) ProtectedResource(ctx context.Context, ofPath bool) (status int
 	}
 	request = append(request, " HTTP/1.1\r\nHost: "...)
 	request = append(request, s.endpoint.host...)
-	request = append(request, "\r\nAccept: application/json\r\nConnection: close\r\n\r\n"...)
+	request = append(request, "\r\nAccept: application/json\r\nConnection: close\r\n"...)
+	for _, f := range s.settings.Headers {
+		request = appendField(request, f.Name, f.Value)
+	}
+	request = append(request, "\r\n"...)
 	_, err = c.send(request, s.settings.WriteTimeout)
 	putText(request)
 	if err != nil {

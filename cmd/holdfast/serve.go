@@ -137,7 +137,7 @@ func newEngine(c *config.Config, ring *state.Ring, log zerolog.Logger, reg prome
 		ParkTTL: c.Calls.ParkTTL, OutcomeTTL: c.Calls.OutcomeTTL, MaxOutcomeBytes: int64(c.Calls.MaxOutcomeBytes),
 		MaxCalls: c.Calls.Max, MaxParked: c.Calls.MaxParked, MaxParkedPerPrincipal: c.Calls.MaxParkedPerPrincipal,
 		MaxRounds: c.Calls.MaxRounds, MaxInputs: c.Calls.MaxInputs, MaxState: int(c.State.MaxBytes),
-		Buffer:       c.Stream.Buffer,
+		Buffer: c.Stream.Buffer, BufferBytes: int(c.Stream.BufferBytes),
 		MaxListeners: c.Listeners.Max, MaxListenersPerPrincipal: c.Listeners.MaxPerPrincipal, MaxURIs: c.Listeners.MaxURIs,
 	}
 	switch c.Sessions.Anonymous {

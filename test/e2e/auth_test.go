@@ -226,7 +226,7 @@ func TestSessionsOfPrincipals(t *testing.T) {
 }
 
 // TestProtectedResource: the server's metadata is passed through, without
-// anybody's credentials (RFC 9728).
+// any client's credentials (RFC 9728).
 func TestProtectedResource(t *testing.T) {
 	t.Parallel()
 	serve := func(who string) *rawserver.Server {
@@ -260,6 +260,9 @@ func TestProtectedResource(t *testing.T) {
 		for _, r := range server.Records() {
 			if r.Header.Get("Authorization")+r.Header.Get("X-Tenant") != "" {
 				t.Errorf("metadata was asked for with credentials: %v", r.Header)
+			}
+			if r.Header.Get("X-Own") != "own" {
+				t.Errorf("metadata was asked for without the upstream's own header: %v", r.Header)
 			}
 		}
 		if reply := Do(t, "POST", h.Base+"/.well-known/oauth-protected-resource", "{}", nil); reply.Status != 405 {

@@ -119,13 +119,15 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// The server's own caching hints stay, as far as they are valid.
+// The server's own caching hints stay, as far as they are valid; but whether
+// every caller sees the same only the operator knows.
 func TestCachingHintsOfTheServer(t *testing.T) {
 	t.Parallel()
 	server := rawserver.New(t, rawserver.Settings{JSON: true})
 	h := Start(t, Options{Upstream: server.URL})
 	for _, test := range []struct{ hints, ttl, scope string }{
-		{`"ttlMs":5,"cacheScope":"public"`, `5`, `"public"`},
+		{`"ttlMs":5,"cacheScope":"private"`, `5`, `"private"`},
+		{`"ttlMs":5,"cacheScope":"public"`, `5`, `"private"`},
 		{`"ttlMs":-1,"cacheScope":"everyone"`, `0`, `"private"`},
 		{`"ttlMs":"soon"`, `0`, `"private"`},
 	} {

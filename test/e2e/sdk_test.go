@@ -102,9 +102,7 @@ func (c *sdkClient) call(t *testing.T, tool string, arguments map[string]any) st
 	ctx, cancel := within(t)
 	defer cancel()
 	params := &mcp.CallToolParams{Name: tool}
-	if arguments != nil { // of a nil map the SDK makes null, which is no object
-		params.Arguments = arguments
-	}
+	params.Arguments = arguments // of a nil map the SDK makes null
 	params.SetProgressToken("of " + tool)
 	result, err := c.CallTool(ctx, params)
 	if err != nil {
