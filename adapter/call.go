@@ -235,10 +235,7 @@ func (c *call) sendPrepared(ctx context.Context, x *legacy.Exchange) (err error)
 	c.mu.Lock()
 	creds := c.creds
 	c.mu.Unlock()
-	if err := x.Session().RaiseLevel(ctx, creds); err != nil && ctx.Err() == nil {
-		// A server that refuses a log level serves the call all the same.
-		c.engine.log.Debug().Err(err).Str("upstream", c.up.Name).Msg("log level not set")
-	}
+	c.raiseLevel(ctx, x.Session(), creds)
 	if err = ctx.Err(); err == nil {
 		err = x.Send(ctx, true)
 	}

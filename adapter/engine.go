@@ -252,7 +252,7 @@ func asRefusal(err error, mayHaveRun bool) error {
 		if status.Unauthorized() {
 			return &Unauthorized{Status: status.Status, Authenticate: status.Authenticate, Body: status.Body, ContentType: status.ContentType}
 		}
-		return &Refusal{Reason: ReasonUpstreamStatus, Detail: "the server answered with an HTTP status that is no answer to a request", Err: err, MayHaveRun: mayHaveRun && status.Status >= 500}
+		return &Refusal{Reason: ReasonUpstreamStatus, Detail: "the server answered with an HTTP status that is no answer to a request", Err: err, MayHaveRun: mayHaveRun && (status.Status >= 500 || status.Status < 300)}
 	case errors.Is(err, legacy.ErrFull):
 		return &Refusal{Reason: ReasonOverload, Detail: "no session with the server is free; try again", RetryAfter: 2 * time.Second, Err: err}
 	case errors.Is(err, legacy.ErrUnreachable):

@@ -3,6 +3,7 @@ package adapter
 import (
 	"bytes"
 	"errors"
+	"strings"
 	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -123,7 +124,7 @@ func (s *schemaCache) fits(schema, content []byte) bool {
 
 func compile(schema []byte) *jsonschema.Schema {
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
-	if err != nil {
+	if err != nil || !refersOnce(value, false) {
 		return nil
 	}
 	c := jsonschema.NewCompiler()
@@ -138,4 +139,38 @@ func compile(schema []byte) *jsonschema.Schema {
 		return nil
 	}
 	return compiled
+}
+
+// refersOnce reports whether all references of a schema lead to a definition
+// that has none itself, as in the schemas that libraries make of enumerations.
+// Chains of them can double the work at each link, and a few kilobytes then
+// take longer than anybody waits.
+func refersOnce(schema any, inDefinition bool) bool {
+	switch schema := schema.(type) {
+	case map[string]any:
+		for name, value := range schema {
+			within := inDefinition
+			switch name {
+			case "$ref":
+				to, _ := value.(string)
+				if inDefinition || !strings.HasPrefix(to, "#/$defs/") && !strings.HasPrefix(to, "#/definitions/") {
+					return false
+				}
+			case "$dynamicRef", "$recursiveRef":
+				return false
+			case "$defs", "definitions":
+				within = true
+			}
+			if !refersOnce(value, within) {
+				return false
+			}
+		}
+	case []any:
+		for _, value := range schema {
+			if !refersOnce(value, inDefinition) {
+				return false
+			}
+		}
+	}
+	return true
 }

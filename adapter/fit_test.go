@@ -271,3 +271,23 @@ func TestFormAgreesWithTheLibrary(t *testing.T) {
 		t.Errorf("%d answers fit and %d do not: nothing was compared", fits, refuses)
 	}
 }
+
+// A schema that would take for ever is the server's to judge by; one whose
+// references end at once is ours.
+func TestSchemaWithReferences(t *testing.T) {
+	var chain []string
+	for i := range 40 {
+		chain = append(chain, fmt.Sprintf(`"d%d":{"allOf":[{"$ref":"#/$defs/d%d"},{"$ref":"#/$defs/d%d"}]}`, i, i+1, i+1))
+	}
+	e := &Engine{}
+	for schema, want := range map[string]bool{
+		`{"$ref":"#/$defs/d0","$defs":{` + strings.Join(chain, ",") + `,"d40":{"type":"object"}}}`:                   true,
+		`{"type":"object","properties":{"a":{"$ref":"#/$defs/A"}},"$defs":{"A":{"enum":["x","y"],"type":"string"}}}`: false,
+		`{"properties":{"a":{"$ref":"#/definitions/A"}},"definitions":{"A":{"const":1}}}`:                            false,
+	} {
+		in := &input{Input: Input{Method: mcp.MethodElicit, Params: []byte(`{"requestedSchema":` + schema + `}`)}}
+		if got := e.fits(in, []byte(`{"action":"accept","content":{"a":"z"}}`)); got != want {
+			t.Errorf("%.80s: fits %v, want %v", schema, got, want)
+		}
+	}
+}

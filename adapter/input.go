@@ -30,8 +30,8 @@ func (c *call) ask(id []byte, method string, params []byte) {
 		c.terminate(missing(lacks), "the client lacks a capability")
 		return
 	}
-	if len(c.inputs) >= c.engine.settings.MaxInputs {
-		c.refuse(id, "too many questions of this call are open")
+	if len(c.inputs) >= c.engine.settings.MaxInputs || len(c.names) >= maxNames {
+		c.refuse(id, "this call has asked too many questions")
 		return
 	}
 	in := c.newInput(id, method, params)
@@ -70,8 +70,10 @@ func (c *call) newInput(id []byte, method string, params []byte) *input {
 	return in
 }
 
-// maxKey bounds a hinted key.
-const maxKey = 128
+const (
+	maxKey   = 128  // bytes of a hinted key
+	maxNames = 1024 // hinted keys of one call: each is remembered to its end
+)
 
 func (c *call) ordinalKey(method string) string {
 	kind := "elicitation"

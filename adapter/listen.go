@@ -164,6 +164,8 @@ func (e *Engine) beginListen(up *upstream, req *Request, caps *mcp.Capabilities)
 	l.ctx, l.cancel = context.WithCancel(e.ctx)
 	e.mu.Lock()
 	switch {
+	case e.draining.Load(): // Shutdown has ended the listeners that there were
+		err = stopping()
 	case len(e.listeners) >= e.settings.MaxListeners:
 		err = &Refusal{Reason: ReasonOverload, Detail: "too many listeners (listeners.max)", RetryAfter: 10 * time.Second}
 	case e.listening[l.key.Principal] >= e.settings.MaxListenersPerPrincipal:
@@ -237,11 +239,11 @@ func (l *listenRound) attend() error {
 	serves.uris = subscribed
 	defer func() {
 		// The round may be over, but the server must know.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(l.ctx), unsubscribeTime)
+		ctx, cancel := context.WithTimeout(l.engine.ctx, unsubscribeTime)
 		defer cancel()
-		for _, uri := range subscribed {
+		for _, uri := range subscribed { // each, whatever the server says of another
 			if err := s.Unsubscribe(ctx, l.creds, l, uri); err != nil {
-				return
+				l.engine.log.Debug().Err(err).Str("upstream", l.up.Name).Msg("resource not unsubscribed")
 			}
 		}
 	}()

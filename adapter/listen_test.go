@@ -2,12 +2,15 @@ package adapter
 
 import (
 	"errors"
+	"net/http"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/holdfast-mcp/holdfast/adapter/jsonrpc"
 	"github.com/holdfast-mcp/holdfast/adapter/legacy"
 	"github.com/holdfast-mcp/holdfast/adapter/mcp"
+	"github.com/holdfast-mcp/holdfast/test/fixture/rawserver"
 )
 
 func TestParseFilter(t *testing.T) {
@@ -99,6 +102,38 @@ func TestListenerNotificationsCarryTheSubscription(t *testing.T) {
 		got := string(l.notification(mcp.NotifyResourceUpdated, []byte(params)))
 		if want = `{"jsonrpc":"2.0","method":"` + mcp.NotifyResourceUpdated + `","params":` + want + `}`; got != want {
 			t.Errorf("%s: got %s, want %s", params, got, want)
+		}
+	}
+}
+
+// One unsubscription that the server refuses keeps it from none of the others.
+func TestListenerLeavesEveryResource(t *testing.T) {
+	r := newRig(t)
+	r.raw.Once(rawserver.ForMethod(mcp.MethodUnsubscribe), func(x *rawserver.Exchange) {
+		x.Reply(http.StatusOK, `{"jsonrpc":"2.0","id":`+string(x.Record.Messages[0].ID)+`,"error":{"code":-32603,"message":"no"}}`, "Content-Type", "application/json")
+	})
+	v := r.mustBegin(query{method: mcp.MethodListen, params: `"notifications":{"resourceSubscriptions":["file:///a","file:///b"]}`})
+	if _, err := v.Next(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	v.close()
+	r.raw.WaitCount(mcp.MethodUnsubscribe, 2)
+}
+
+// A listener that comes while Shutdown begins is refused: nobody would end it.
+func TestListenerThatComesWithShutdown(t *testing.T) {
+	r := newRig(t)
+	r.draining.Store(true)
+	defer r.draining.Store(false) // Shutdown does it again
+	caps, err := r.caps.get([]byte(`{}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := requestOf(mcp.MethodListen, `{"notifications":{}}`)
+	if round, err := r.beginListen(r.upstreams["up"], req, caps); refusalFor(err) != ReasonShutdown {
+		t.Errorf("got %v, want a refusal for shutdown", err)
+		if err == nil {
+			round.Close()
 		}
 	}
 }

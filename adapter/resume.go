@@ -186,7 +186,7 @@ func (c *call) goDeliver(d *delivery, pending *legacy.Posting) {
 		defer c.engine.wg.Done()
 		defer cancel()
 		if pending == nil {
-			c.raiseLevel(d.session, d.creds)
+			c.raiseLevel(ctx, d.session, d.creds)
 		}
 		for i, a := range d.answers {
 			var err error
@@ -207,26 +207,28 @@ func (c *call) goDeliver(d *delivery, pending *legacy.Posting) {
 			}
 		}
 		if d.launch {
-			c.sendHeld()
+			c.sendHeld(ctx)
 		}
 	}()
 }
 
 // raiseLevel tells the server first where this round wants more log messages
-// than those before.
-func (c *call) raiseLevel(s *legacy.Session, creds legacy.Credentials) {
+// than those before. A server that refuses a log level, or does not answer,
+// serves the call all the same.
+func (c *call) raiseLevel(ctx context.Context, s *legacy.Session, creds legacy.Credentials) {
 	if !s.LevelShort() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(c.engine.ctx, levelTime)
+	ctx, cancel := context.WithTimeout(ctx, levelTime)
 	defer cancel()
 	if err := s.RaiseLevel(ctx, creds); err != nil {
 		c.engine.log.Debug().Err(err).Str("upstream", c.up.Name).Msg("log level not set")
 	}
 }
 
-// levelTime bounds how long answers wait for a log level to be set.
-const levelTime = 5 * time.Second
+// levelTime bounds how long a request or an answer waits for a log level to be
+// set.
+const levelTime = 2 * time.Second
 
 // undelivered: the server did not take an answer. Where it has not seen it the
 // call waits on, for the same retry; else the call is lost. mu is held.
@@ -257,7 +259,7 @@ func (c *call) undelivered(answers []answer, err error) {
 }
 
 // sendHeld sends a request that waited for answers to earlier questions.
-func (c *call) sendHeld() {
+func (c *call) sendHeld(ctx context.Context) {
 	c.mu.Lock()
 	x := c.x
 	if c.phase == done || c.driver != byNobody {
@@ -266,5 +268,5 @@ func (c *call) sendHeld() {
 	}
 	c.driver = byGoroutine
 	c.mu.Unlock()
-	c.fail(c.sendPrepared(c.engine.ctx, x))
+	c.fail(c.sendPrepared(ctx, x))
 }

@@ -196,7 +196,9 @@ func (r *reply) write(resp *fasthttp.Response, id []byte) {
 		for _, challenge := range u.Authenticate {
 			resp.Header.Add(fasthttp.HeaderWWWAuthenticate, challenge)
 		}
-		if len(u.Body) > 0 {
+		// A JSON-RPC error would be for the request as the server got it, whose id
+		// is not the client's.
+		if len(u.Body) > 0 && !isJSONRPC(u.Body) {
 			resp.Header.SetContentType(cmp.Or(u.ContentType, "application/octet-stream"))
 			resp.SetBody(u.Body)
 			return
@@ -204,6 +206,10 @@ func (r *reply) write(resp *fasthttp.Response, id []byte) {
 	}
 	resp.Header.SetContentTypeBytes(jsonMedia)
 	resp.SwapBody(jsonrpc.AppendError(resp.SwapBody(nil)[:0], id, &r.err))
+}
+
+func isJSONRPC(body []byte) bool {
+	return jsonrpc.Validate(body, jsonrpc.Strict, 64) == nil && jsonrpc.Get(body, "jsonrpc") != nil
 }
 
 // appendEvent appends the reply as the last event of a stream.

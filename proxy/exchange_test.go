@@ -234,6 +234,18 @@ func TestUnauthorizedPassesThrough(t *testing.T) {
 	}
 }
 
+// An error in the server's 401 has the id under which the server knows the
+// request, or none.
+func TestUnauthorizedWithAnotherID(t *testing.T) {
+	client := start(t, settings(), failing(&adapter.Unauthorized{
+		Status: 403, Body: []byte(`{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"no"}}`), ContentType: "application/json",
+	})).dial(t)
+	client.send(post(callBody))
+	if resp, text := client.answer(); resp.StatusCode != 403 || !strings.Contains(text, `"id":"c1",`) || !strings.Contains(text, `"code":-32600`) {
+		t.Errorf("got %d %s", resp.StatusCode, text)
+	}
+}
+
 func TestStatusOfServersErrors(t *testing.T) {
 	for text, status := range map[string]int{
 		`{"code":-32601,"message":"no"}`: 404, `{"code":-32602,"message":"no"}`: 200, `{"code":-32603,"message":"no"}`: 200,

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"syscall"
 	"time"
 
@@ -27,7 +28,7 @@ func (s *Server) open(ctx context.Context, e *entry, creds Credentials) (*Sessio
 		calls: make(map[uint64]*Exchange), levelMu: make(chan struct{}, 1), lastUse: time.Now(),
 		info: &Info{},
 	}
-	session.outbox = &outbox{session: session}
+	session.outbox = &outbox{session: session, held: true}
 	streams, stop := context.WithCancel(s.ctx)
 	session.stop = stop
 	session.setHeads()
@@ -108,6 +109,7 @@ func (s *Session) handshake(ctx context.Context, creds Credentials) error {
 	if err != nil {
 		return err
 	}
+	s.outbox.open()
 	initialized := jsonrpc.AppendRequest(getText(64), nil, mcp.NotifyInitialized, nil)
 	defer putText(initialized)
 	return s.Post(ctx, creds, initialized)
@@ -173,6 +175,19 @@ func (i *Info) read(result []byte) error {
 	return nil
 }
 
+// otherCredentials waits until the session was used with other credentials than
+// those that the server refused for the GET stream: a token is refreshed in time.
+func (s *Session) otherCredentials(ctx context.Context, st *stream, refused Credentials) (Credentials, error) {
+	for {
+		if creds := s.housekeeping(); !slices.Equal(creds, refused) {
+			return creds, nil
+		}
+		if err := st.sleep(ctx, s.server.settings.RetryMax); err != nil {
+			return nil, err
+		}
+	}
+}
+
 // listen keeps the session's GET stream open and routes what comes on it,
 // until ctx ends or the server has no such stream. standing is closed once the
 // server has answered for the first time. Spec 2025-11-25, basic/transports,
@@ -209,6 +224,11 @@ func (s *Session) listen(ctx context.Context, creds Credentials, standing chan s
 		switch {
 		case ctx.Err() != nil, errors.Is(err, ErrSessionGone):
 			return
+		case errors.As(err, &status) && status.Unauthorized():
+			if creds, err = s.otherCredentials(ctx, st, creds); err != nil {
+				return
+			}
+			continue
 		case errors.As(err, &status) && !transient(err):
 			if status.Status == 405 {
 				s.server.noStream.Store(true)

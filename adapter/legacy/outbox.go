@@ -20,7 +20,8 @@ type outbox struct {
 
 	mu      sync.Mutex
 	queue   []letter
-	bytes   int // of the texts in queue
+	bytes   int  // of the texts in queue
+	held    bool // the handshake has not named the session yet
 	running bool
 	cancel  context.CancelFunc // of what is being posted, while running
 	closed  bool
@@ -45,13 +46,29 @@ func (o *outbox) put(creds Credentials, text []byte) {
 	}
 	o.queue = append(o.queue, letter{creds, text})
 	o.bytes += len(text)
-	if !o.running {
-		o.running = true
-		var ctx context.Context
-		ctx, o.cancel = context.WithCancel(o.session.server.ctx)
-		o.wg.Add(1)
-		go o.run(ctx)
+	if !o.running && !o.held {
+		o.start()
 	}
+}
+
+// open ends the holding back of what came during the handshake: a server may
+// ping before it answers initialize, and a reply must name the session.
+func (o *outbox) open() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.held = false
+	if len(o.queue) > 0 && !o.running {
+		o.start()
+	}
+}
+
+// start must be called with mu held.
+func (o *outbox) start() {
+	o.running = true
+	var ctx context.Context
+	ctx, o.cancel = context.WithCancel(o.session.server.ctx)
+	o.wg.Add(1)
+	go o.run(ctx)
 }
 
 func (o *outbox) run(ctx context.Context) {

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-mcp/holdfast/test/bench/load"
 	"github.com/holdfast-mcp/holdfast/test/bench/proc"
 	"github.com/holdfast-mcp/holdfast/test/bench/report"
+	"github.com/holdfast-mcp/holdfast/test/checkout"
 )
 
 // holdfastConf raises the limits that would refuse the parked calls, and
@@ -68,7 +69,7 @@ func (b *trial) startHoldfast(ctx context.Context, name, upstream string) (*repl
 		return nil, err
 	}
 	r := &replica{}
-	if r.addr, err = freeAddr(); err != nil {
+	if r.addr, err = checkout.FreeAddress(ctx); err != nil {
 		return nil, err
 	}
 	text := strings.NewReplacer("LISTEN", r.addr, "UPSTREAM", upstream).Replace(holdfastConf + settings[name])

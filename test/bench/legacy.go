@@ -97,13 +97,3 @@ func (s *server) counts(ctx context.Context) (counts, error) {
 	}
 	return c, nil
 }
-
-// freeAddr returns an address that nobody listens on.
-func freeAddr() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("find a free port: %w", err)
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
-}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/holdfast-mcp/holdfast/test/bench/proc"
 	"github.com/holdfast-mcp/holdfast/test/bench/report"
+	"github.com/holdfast-mcp/holdfast/test/checkout"
 )
 
 func main() { os.Exit(start()) }
@@ -60,7 +60,7 @@ func bench(ctx context.Context, o options, args []string, stdout, stderr io.Writ
 	if _, err := proc.Files(); err != nil {
 		return err
 	}
-	root, err := moduleRoot(ctx)
+	root, err := checkout.Root(ctx)
 	if err != nil {
 		return err
 	}
@@ -104,17 +104,4 @@ func bench(ctx context.Context, o options, args []string, stdout, stderr io.Writ
 		return errFaults
 	}
 	return nil
-}
-
-// moduleRoot is the checkout's folder.
-func moduleRoot(ctx context.Context) (string, error) {
-	mod, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
-	if err != nil {
-		return "", fmt.Errorf("find the module: %w", err)
-	}
-	name := strings.TrimSpace(string(mod))
-	if name == "" || name == os.DevNull {
-		return "", errors.New("find the module: start this in the checkout")
-	}
-	return filepath.Dir(name), nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-mcp/holdfast/test/bench/proc"
 	"github.com/holdfast-mcp/holdfast/test/bench/report"
+	"github.com/holdfast-mcp/holdfast/test/checkout"
 )
 
 // nginxConf is nginx as a plain reverse proxy that lets event streams through
@@ -69,7 +70,7 @@ func (b *trial) startNginx(ctx context.Context, upstream string) (*plainProxy, e
 		}
 	}
 	p := &plainProxy{}
-	if p.addr, err = freeAddr(); err != nil {
+	if p.addr, err = checkout.FreeAddress(ctx); err != nil {
 		return nil, err
 	}
 	text := strings.NewReplacer("TEMP", b.temp, "LISTEN", p.addr, "UPSTREAM", upstream).Replace(nginxConf)

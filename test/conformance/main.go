@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/holdfast-mcp/holdfast/test/checkout"
 )
 
 // revision is what is required, and the wire that all scenarios speak.
@@ -46,7 +48,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 func conform(ctx context.Context, direct bool, url string, timeout time.Duration, stdout, stderr io.Writer) (passed bool, err error) {
-	root, err := moduleRoot(ctx)
+	root, err := checkout.Root(ctx)
 	if err != nil {
 		return false, err
 	}

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/holdfast-mcp/holdfast/test/checkout"
 )
 
 const (
@@ -84,12 +86,8 @@ func (s *stage) startFixture(results string) (url string, err error) {
 
 // startHoldfast starts the proxy on a free port and waits until it listens.
 func (s *stage) startHoldfast(ctx context.Context, results, upstream string) (url string, err error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := checkout.FreeAddress(ctx)
 	if err != nil {
-		return "", err
-	}
-	address := listener.Addr().String()
-	if err := listener.Close(); err != nil {
 		return "", err
 	}
 	holdfast, err := s.start(results, "holdfast", nil, "serve", "--listen", address, "--upstream", upstream)

@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os/exec"
 	"strings"
 	"time"
+
+	"github.com/holdfast-mcp/holdfast/test/checkout"
 )
 
 // stage is where the demo plays: the programs, and what was started of them.
@@ -128,7 +129,7 @@ func (s *stage) startServer(ctx context.Context) (string, error) {
 // startProxy starts holdfast serve on a free port and waits until it answers
 // server/discover.
 func (s *stage) startProxy(ctx context.Context, upstream string) (string, error) {
-	address, err := freeAddress(ctx)
+	address, err := checkout.FreeAddress(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -157,13 +158,4 @@ func (s *stage) startProxy(ctx context.Context, upstream string) (string, error)
 			return "", fmt.Errorf("%w; the last answer was %s", context.Cause(ctx), output)
 		}
 	}
-}
-
-// freeAddress finds a port that nobody listens on.
-func freeAddress(ctx context.Context) (string, error) {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return listener.Addr().String(), listener.Close()
 }

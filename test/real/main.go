@@ -6,13 +6,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
+	"github.com/holdfast-mcp/holdfast/test/checkout"
 	"github.com/holdfast-mcp/holdfast/test/npm"
 )
 
@@ -43,7 +42,7 @@ func run(ctx context.Context, stdout, stderr io.Writer) int {
 // try installs, starts, plays and prints, and reports whether all that is
 // covered is the same.
 func try(ctx context.Context, stdout, stderr io.Writer) (same bool, err error) {
-	root, err := moduleRoot(ctx)
+	root, err := checkout.Root(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -73,16 +72,4 @@ func try(ctx context.Context, stdout, stderr io.Writer) (same bool, err error) {
 	t.print(stdout)
 	_, _ = fmt.Fprintf(stdout, "\n%s through Holdfast and directly, in %s\n", packageName, time.Since(began).Round(time.Second/10))
 	return t.same(), nil
-}
-
-func moduleRoot(ctx context.Context) (string, error) {
-	out, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
-	if err != nil {
-		return "", fmt.Errorf("go env GOMOD: %w", err)
-	}
-	file := strings.TrimSpace(string(out))
-	if file == "" || file == os.DevNull {
-		return "", errors.New("run this inside the module: go run ./test/real")
-	}
-	return filepath.Dir(file), nil
 }

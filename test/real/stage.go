@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-mcp/holdfast/test/bench/proc"
+	"github.com/holdfast-mcp/holdfast/test/checkout"
 )
 
 const packageName = "@modelcontextprotocol/server-everything"
@@ -46,7 +47,7 @@ func (s *stage) raise(ctx context.Context, root, home, node string) error {
 	if err := build.Run(); err != nil {
 		return fmt.Errorf("go build ./cmd/holdfast: %w", err)
 	}
-	upstream, err := freeAddress(ctx)
+	upstream, err := checkout.FreeAddress(ctx)
 	if err != nil {
 		return err
 	}
@@ -59,7 +60,7 @@ func (s *stage) raise(ctx context.Context, root, home, node string) error {
 	if err := s.start(ctx, "server-everything", upstream, "env", "-i", "PORT="+port, node, program, "streamableHttp"); err != nil {
 		return err
 	}
-	listen, err := freeAddress(ctx)
+	listen, err := checkout.FreeAddress(ctx)
 	if err != nil {
 		return err
 	}
@@ -94,13 +95,4 @@ func (s *stage) lower() error {
 		failures = append(failures, os.WriteFile(filepath.Join(s.out, child.Name+".log"), []byte(child.Log()), 0o644))
 	}
 	return errors.Join(append(failures, os.RemoveAll(s.dir))...)
-}
-
-// freeAddress finds a loopback port that nobody listens on.
-func freeAddress(ctx context.Context) (string, error) {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return listener.Addr().String(), listener.Close()
 }
