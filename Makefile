@@ -43,11 +43,11 @@ demo: ## a stateless client uses a legacy server that asks it things
 
 .PHONY: test
 test: ## all tests but those that need more than Go
-	$(GO) test ./...
+	$(GO) test -count=1 ./... # test/e2e builds the binary itself, which the test cache does not see
 
 .PHONY: race
 race: ## the same under the race detector (needs a C compiler)
-	CGO_ENABLED=1 $(GO) test -race ./...
+	CGO_ENABLED=1 $(GO) test -race -count=1 ./...
 
 .PHONY: conformance
 conformance: ## the official conformance suite (needs npm)

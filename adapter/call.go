@@ -59,6 +59,7 @@ type call struct {
 	early     []byte   // inputResponses that the first request brought, or nil
 	parkAt    time.Time
 	resend    bool // the request is sent anew when the client comes back
+	resent    bool // it was, after which the server has asked nothing more
 	restart   bool // the request has met no session, and is sent once more
 	retried   bool
 	keptBytes int64           // guarded by the registry's mu

@@ -24,6 +24,7 @@ func (c *call) caps() *mcp.Capabilities { return c.key.Caps }
 
 // ask takes an input request of the server. mu is held.
 func (c *call) ask(id []byte, method string, params []byte) {
+	c.resent = false
 	c.heard = time.Now()
 	if lacks := c.caps().Missing(method, params); lacks != "" {
 		c.reply(jsonrpc.AppendError(legacy.Text(), id, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "the client did not declare the capability for " + method}))

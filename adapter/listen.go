@@ -272,6 +272,22 @@ func (l *listenRound) acknowledge(serves filter) {
 		l.tell(append(serves.append(n), "}}"...))
 		return
 	}
+	l.tellAll()
+}
+
+// Missed implements legacy.Listener.
+func (l *listenRound) Missed() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.acked {
+		l.tellAll()
+	}
+}
+
+// tellAll tells of everything that is listened to: it may have changed unseen.
+// mu is held.
+func (l *listenRound) tellAll() {
+	serves := l.serves
 	for _, n := range []struct {
 		method string
 		on     bool

@@ -55,7 +55,7 @@ func (c *call) question() *Outcome {
 	}
 	o.State = c.engine.ring.Seal(nil, &state.Token{
 		Owner: c.engine.settings.Replica, Call: c.id, Round: c.round, Upstream: c.up.Name,
-		Principal: c.key.Principal, Request: c.digest, Expires: c.until.Unix() + 1,
+		Principal: bearer(&c.key), Request: c.digest, Expires: c.until.Unix() + 1,
 	})
 	return o
 }

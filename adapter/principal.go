@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"sync"
 
+	"github.com/holdfast-mcp/holdfast/adapter/legacy"
 	"github.com/holdfast-mcp/holdfast/adapter/mcp"
 )
 
@@ -28,6 +29,18 @@ func principalOf(req *Request) (p principal, named bool) {
 	}
 	sum := sha256.Sum256(text)
 	return principal(sum[:16]), true
+}
+
+// bearer is whom a request state belongs to: the principal, and of callers
+// without credentials those whose sessions are theirs together.
+func bearer(k *legacy.Key) principal {
+	if len(k.Extra) == 0 || k.Ephemeral {
+		return k.Principal
+	}
+	h := sha256.New()
+	h.Write(k.Principal[:])
+	h.Write(k.Extra)
+	return principal(h.Sum(nil)[:16])
 }
 
 // newCallID returns an unguessable id.

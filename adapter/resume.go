@@ -29,7 +29,7 @@ func (e *Engine) resume(up *upstream, req *Request, caps *mcp.Capabilities, r *c
 	switch {
 	case t.Upstream != up.Name:
 		return refuse(ReasonStateForeign, "the request state belongs to another server")
-	case t.Principal != key.Principal:
+	case t.Principal != bearer(&key):
 		return refuse(ReasonStateForeign, "the request state belongs to another caller")
 	case t.Request != requestDigest(req):
 		return refuse(ReasonStateForeign, "the request state belongs to a request with other params; repeat the original request")
@@ -86,7 +86,7 @@ func (c *call) carryOn(req *Request, r *callRound) error {
 	}
 	c.rounds = append(c.rounds, r)
 	if c.resend {
-		c.resend, c.inputs = false, nil
+		c.resend, c.resent, c.inputs = false, true, nil
 		c.enter(starting)
 		c.x = nil
 		c.msgID = c.up.Server.NextID()

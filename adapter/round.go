@@ -97,9 +97,11 @@ func (r *callRound) ready() (Event, error, bool) {
 func (r *callRound) step(until time.Time) {
 	c := r.call
 	x := c.x
-	c.mu.Unlock()
-	err := x.Step(until)
-	c.mu.Lock()
+	err := func() error {
+		c.mu.Unlock()
+		defer c.mu.Lock() // also in a panic, which the proxy recovers from
+		return x.Step(until)
+	}()
 	if errors.Is(err, legacy.ErrNeedsRun) && c.inline == r && c.phase != done {
 		c.detach()
 	}

@@ -149,7 +149,9 @@ func readResult(o *adapter.Outcome, cacheable bool) resultMembers {
 			m.meta, m.rewrite = c.Value(), true
 		case "ttlMs":
 			if cacheable {
-				m.ttl = integer(c.Value()) && c.Value()[0] != '-'
+				// Some SDKs say 0 where nobody has thought of it; then the operator's word
+				// stands.
+				m.ttl = integer(c.Value()) && c.Value()[0] != '-' && (string(c.Value()) != "0" || o.Cache.TTLMillis == 0)
 				m.rewrite = m.rewrite || !m.ttl
 			}
 		case "cacheScope":

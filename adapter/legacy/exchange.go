@@ -42,6 +42,7 @@ type Exchange struct {
 	vacated atomic.Bool
 	current jsonrpc.Message // the message that is being delivered
 	asked   bool            // a question was delivered since Run began
+	named   string          // the session id of an answer to initialize
 	body    []byte          // a JSON body that did not fit the connection's buffer
 	ended   bool            // the sink has had its last word; guarded by session.mu
 }
@@ -89,9 +90,6 @@ func Text() []byte { return getText(0) }
 
 // FreeText gives a buffer of Text back.
 func FreeText(b []byte) { putText(b) }
-
-// LastEventID returns the last event id seen on the exchange's stream, or nil.
-func (x *Exchange) LastEventID() []byte { return x.lastID }
 
 // Send writes the request. Without dial it uses an idle connection only, and
 // returns ErrDeadline when there is none. On an error nothing else happens:
@@ -272,6 +270,9 @@ func (x *Exchange) head() error {
 		return err
 	}
 	r := &x.conn.resp
+	if r.wantSession {
+		x.named, r.wantSession = r.session, false
+	}
 	switch {
 	case r.status == 200 && r.kind == contentJSON:
 		x.phase = phaseJSON

@@ -11,6 +11,9 @@ import (
 type Listener interface {
 	// Notify takes a notification, valid until it returns. It must not block.
 	Notify(m *jsonrpc.Message)
+	// Missed says that notifications may have been lost: the GET stream broke, and
+	// the server cannot go on where it was. It must not block.
+	Missed()
 	// End says that the session is over, and why. Nothing follows.
 	End(err error)
 }
@@ -131,6 +134,20 @@ func (s *Session) notify(m *jsonrpc.Message) {
 	s.mu.Unlock()
 	for _, l := range listeners {
 		l.Notify(m)
+	}
+}
+
+// missed tells all listeners that there may have been notifications.
+func (s *Session) missed() {
+	s.mu.Lock()
+	listeners := make([]Listener, 0, len(s.listeners))
+	for l := range s.listeners {
+		listeners = append(listeners, l)
+	}
+	s.mu.Unlock()
+	s.entry.forgetTools()
+	for _, l := range listeners {
+		l.Missed()
 	}
 }
 

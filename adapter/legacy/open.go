@@ -89,6 +89,7 @@ func (s *Session) handshake(ctx context.Context, creds Credentials) error {
 	defer stop()
 	for !x.Run(ctx) { // a question inside a request of our own is routed as any other
 	}
+	s.id = x.named // also where the rest is of no use: the session must be deleted
 	switch {
 	case answer.err != nil:
 		return answer.err
@@ -96,10 +97,6 @@ func (s *Session) handshake(ctx context.Context, creds Credentials) error {
 		return ctx.Err()
 	case answer.result == nil:
 		return ErrBroken
-	}
-	if x.conn != nil {
-		s.id = x.conn.resp.session
-		x.conn.resp.wantSession = false
 	}
 	info, err := s.server.infoOf(answer.result)
 	if info != nil {
@@ -199,9 +196,15 @@ func (s *Session) listen(ctx context.Context, creds Credentials, standing chan s
 	defer stop()
 	defer st.dropConn()
 	defer st.sse.free()
-	answered := false
+	answered, stood := false, false
 	for ctx.Err() == nil {
+		blind := stood && st.lastID == nil // what came meanwhile is lost
 		err := st.reopen(ctx, creds)
+		if err == nil {
+			if stood = true; blind {
+				s.missed()
+			}
+		}
 		if !answered {
 			answered = true
 			close(standing)
@@ -214,7 +217,7 @@ func (s *Session) listen(ctx context.Context, creds Credentials, standing chan s
 					return nil
 				})
 				if err != nil {
-					s.server.log.Warn().Err(err).Str("upstream", s.server.settings.Name).Msg("message on the GET stream skipped")
+					s.server.noisy.Warn().Err(err).Str("upstream", s.server.settings.Name).Msg("message on the GET stream skipped")
 					err = nil
 				}
 			}

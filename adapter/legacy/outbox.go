@@ -39,7 +39,7 @@ func (o *outbox) put(creds Credentials, text []byte) {
 	if o.closed || len(o.queue) >= outboxSize || len(o.queue) > 0 && o.bytes+len(text) > outboxBytes {
 		putText(text)
 		if !o.closed {
-			o.session.server.log.Warn().Str("upstream", o.session.server.settings.Name).
+			o.session.server.noisy.Warn().Str("upstream", o.session.server.settings.Name).
 				Msg("message for the upstream dropped: too many wait to be posted")
 		}
 		return

@@ -26,7 +26,6 @@ type response struct {
 	session      string // Mcp-Session-Id, if wantSession
 	wantSession  bool   // set before the head is read
 	authenticate []string
-	retryAfter   string
 
 	keep    bool // the connection may be used again after the body
 	chunked bool
@@ -135,10 +134,6 @@ func (r *response) parse(head []byte) error {
 			if equalFold(name, "connection") {
 				closes = closes || hasToken(value, "close")
 				r.keep = r.keep || hasToken(value, "keep-alive")
-			}
-		case len("Retry-After"):
-			if equalFold(name, "retry-after") {
-				r.retryAfter = string(value)
 			}
 		case len("Content-Type"):
 			if equalFold(name, "content-type") {

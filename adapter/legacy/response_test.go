@@ -71,15 +71,15 @@ func TestResponseHead(t *testing.T) {
 func TestResponseHeadFields(t *testing.T) {
 	r := response{wantSession: true}
 	err := r.parse([]byte(head("HTTP/1.1 401 Unauthorized", "content-type: Text/Event-Stream ; charset=utf-8", "MCP-SESSION-ID: a b",
-		"WWW-Authenticate: Basic realm=\"x\"", "www-authenticate: Bearer", "Retry-After: 7", "Content-Length: 0")))
+		"WWW-Authenticate: Basic realm=\"x\"", "www-authenticate: Bearer", "Content-Length: 0")))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if r.kind != contentSSE || r.contentType != "Text/Event-Stream ; charset=utf-8" {
 		t.Errorf("content type %q of kind %v", r.contentType, r.kind)
 	}
-	if r.session != "a b" || r.retryAfter != "7" {
-		t.Errorf("session %q, retry-after %q", r.session, r.retryAfter)
+	if r.session != "a b" {
+		t.Errorf("session %q", r.session)
 	}
 	if want := []string{`Basic realm="x"`, "Bearer"}; !slices.Equal(r.authenticate, want) {
 		t.Errorf("challenges %q, want %q", r.authenticate, want)

@@ -103,7 +103,7 @@ func (s *Session) attribute(x *Exchange, m *jsonrpc.Message) {
 		s.server.learnPush()
 	}
 	if candidates > 1 {
-		s.server.log.Warn().Str("upstream", s.server.settings.Name).Str("method", m.Method).Int("calls", candidates).
+		s.server.noisy.Warn().Str("upstream", s.server.settings.Name).Str("method", m.Method).Int("calls", candidates).
 			Msg("input request refused: it came on the GET stream while several calls of the session were in flight")
 		s.refuse(m, jsonrpc.CodeInternal,
 			"several calls of this session are in flight, and the request does not say which it belongs to: send it on the call's own stream")

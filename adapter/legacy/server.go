@@ -35,6 +35,7 @@ type Server struct {
 	settings *Settings
 	endpoint *endpoint
 	log      zerolog.Logger
+	noisy    zerolog.Logger // for what a server can cause at will: a few lines in a while
 
 	ctx    context.Context // ends at Close
 	cancel context.CancelFunc
@@ -55,7 +56,7 @@ type Server struct {
 
 // NewServer makes a Server. It opens no connection until it is used.
 func NewServer(settings Settings, log zerolog.Logger) (*Server, error) {
-	s := &Server{settings: &settings, log: log, entries: make(map[string]*entry)}
+	s := &Server{settings: &settings, log: log, noisy: log.Sample(&zerolog.BurstSampler{Burst: 5, Period: complainEvery}), entries: make(map[string]*entry)}
 	endpoint, err := newEndpoint(s.settings)
 	if err != nil {
 		return nil, err

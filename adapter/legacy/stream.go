@@ -26,6 +26,7 @@ type stream struct {
 	lastID  []byte        // last event id, or nil
 	retry   time.Duration // the server's retry field; zero: none was sent
 	resumes int           // attempts since the last event
+	opened  time.Time     // when reopen last opened it
 }
 
 // begin makes the decoder ready for a new body.
@@ -151,7 +152,9 @@ func (s *stream) sleep(ctx context.Context, wait time.Duration) error {
 func (s *stream) pause() time.Duration {
 	set := s.session.server.settings
 	wait := set.RetryMin << min(s.resumes, 16)
-	if s.resumes == 0 { // a new stream, or the first attempt to go on with one
+	if s.resumes == 0 && time.Since(s.opened) > set.RetryMin {
+		// A new stream, or the first attempt to go on with one. A server that sends
+		// an event and closes, again and again, does not get it.
 		wait = 0
 	}
 	return max(min(wait, set.RetryMax), min(s.retry, maxRetry))
@@ -183,6 +186,7 @@ func (s *stream) reopen(ctx context.Context, creds Credentials) error {
 	}
 	r := &s.conn.resp
 	if r.status == 200 && r.kind == contentSSE {
+		s.opened = time.Now()
 		s.begin()
 		return nil
 	}

@@ -76,7 +76,7 @@ func (s *Session) LoadRules(ctx context.Context, creds Credentials) {
 		if ctx.Err() != nil {
 			return
 		}
-		s.server.log.Warn().Err(err).Str("upstream", s.server.settings.Name).Msg("tools not listed: Mcp-Param headers go unchecked")
+		s.server.noisy.Warn().Err(err).Str("upstream", s.server.settings.Name).Msg("tools not listed: Mcp-Param headers go unchecked")
 		ttl = min(ttl, 10*time.Second)
 	}
 	t.rules, t.until = rules, time.Now().Add(ttl)
@@ -111,7 +111,7 @@ func (s *Session) addRules(rules map[string][]mcp.ParamRule, result []byte) map[
 		}
 		found, err := mcp.ParamRules(jsonrpc.Get(list.Value(), "inputSchema"))
 		if err != nil {
-			s.server.log.Warn().Err(err).Str("upstream", s.server.settings.Name).Str("tool", name[:min(len(name), 64)]).
+			s.server.noisy.Warn().Err(err).Str("upstream", s.server.settings.Name).Str("tool", name[:min(len(name), 64)]).
 				Msg("clients will leave this tool out")
 			continue
 		}
