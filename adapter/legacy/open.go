@@ -90,6 +90,7 @@ func (s *Session) handshake(ctx context.Context, creds Credentials) error {
 	for !x.Run(ctx) { // a question inside a request of our own is routed as any other
 	}
 	s.id = x.named // also where the rest is of no use: the session must be deleted
+	s.setHeads()   // for the DELETE
 	switch {
 	case answer.err != nil:
 		return answer.err
