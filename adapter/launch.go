@@ -1,0 +1,212 @@
+package adapter
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"github.com/holdfast-mcp/holdfast/adapter/legacy"
+	"github.com/holdfast-mcp/holdfast/adapter/mcp"
+)
+
+// goLaunch starts launch with what it needs beyond the round's own memory. mu
+// is held.
+func (c *call) goLaunch(s *legacy.Session, text []byte) {
+	c.ownKey()
+	ctx, cancel := context.WithCancel(c.engine.ctx)
+	c.stop, c.driver = cancel, byGoroutine
+	c.engine.calls.watch(c)
+	c.arm()
+	c.engine.wg.Add(1)
+	go func() {
+		defer c.engine.wg.Done()
+		defer cancel()
+		c.launch(ctx, s, text)
+	}()
+}
+
+// ownKey: a call that lasts may need a session again when the memory of its
+// first round's request has another use.
+func (c *call) ownKey() {
+	c.key.ClientInfo, c.key.Extra = bytes.Clone(c.key.ClientInfo), bytes.Clone(c.key.Extra)
+}
+
+// launch sends the request, taking the time that this needs. It owns s and
+// text.
+func (c *call) launch(ctx context.Context, s *legacy.Session, text []byte) {
+	c.mu.Lock()
+	x, creds := c.x, c.creds
+	c.mu.Unlock()
+	var err error
+	if x == nil {
+		x, err = c.prepare(ctx, s, creds, text)
+	}
+	if x != nil && err == nil {
+		err = c.sendPrepared(ctx, x)
+	}
+	c.fail(err)
+}
+
+// sendPrepared sends the request of an exchange and lets follow read on.
+func (c *call) sendPrepared(ctx context.Context, x *legacy.Exchange) (err error) {
+	c.mu.Lock()
+	creds := c.creds
+	c.mu.Unlock()
+	c.raiseLevel(ctx, x.Session(), creds)
+	if err = ctx.Err(); err == nil {
+		err = x.Send(ctx, true)
+	}
+	c.mu.Lock()
+	if err == nil && c.phase == starting { // else a question came on the GET stream already
+		c.enter(running)
+	}
+	over := c.phase == done
+	live := err == nil && !over
+	c.wake()
+	c.mu.Unlock()
+	switch {
+	case live:
+		// A goroutine of its own: this one's stack has grown with dialling.
+		c.engine.wg.Add(1)
+		go c.follow(x)
+		return nil
+	case over: // the client has gone meanwhile; the server may have the request
+		x.Cancel("the client has gone")
+		err = nil
+	default:
+		err = asRefusal(err, true)
+	}
+	x.Finish()
+	return err
+}
+
+// prepare finds a session and makes the exchange. A nil exchange without an
+// error says that there is nothing to send now: the call is over, or the
+// client is asked first.
+func (c *call) prepare(ctx context.Context, s *legacy.Session, creds legacy.Credentials, text []byte) (*legacy.Exchange, error) {
+	var err error
+	if s == nil {
+		if s, err = c.up.Server.Acquire(ctx, &c.key, c.eligible, creds); err != nil {
+			legacy.FreeText(text)
+			return nil, asRefusal(err, false)
+		}
+	}
+	if c.method == mcp.MethodToolsCall {
+		if err := c.checkRules(ctx, s, creds); err != nil {
+			s.Return(c.eligible)
+			legacy.FreeText(text)
+			return nil, err
+		}
+	}
+	c.mu.Lock() // until the exchange is known: the session's GET stream may reach the call
+	defer c.mu.Unlock()
+	if c.phase == done {
+		s.Return(c.eligible)
+		legacy.FreeText(text)
+		return nil, nil
+	}
+	x := s.Prepare(c.msgID, c, creds, c.eligible, c.askable, c.level)
+	x.SetMessage(text)
+	if c.harmless {
+		x.KeepMessage()
+	}
+	c.x = x
+	if c.eligible {
+		for _, o := range s.TakeOrphans() {
+			c.ask(o.ID, o.Method, o.Params)
+		}
+	}
+	if len(c.inputs) > 0 {
+		// What the server asked outside any call it may need before the next
+		// one: a file system server without roots refuses every path.
+		c.driver = byNobody
+		c.parkAt = time.Now()
+		c.wake()
+		return nil, nil
+	}
+	return x, nil
+}
+
+// checkRules holds the request's headers against what the tool's schema says.
+func (c *call) checkRules(ctx context.Context, s *legacy.Session, creds legacy.Credentials) error {
+	c.mu.Lock()
+	name := ""
+	if len(c.rounds) > 0 {
+		name = string(c.rounds[0].req.Name)
+	}
+	c.mu.Unlock()
+	rules, known := s.Rules([]byte(name))
+	if !known {
+		s.LoadRules(ctx, creds)
+		rules, _ = s.Rules([]byte(name))
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.rounds) == 0 { // the client has gone, and its request with it
+		return ErrGone
+	}
+	c.rules = rules
+	return checkParams(c.rounds[0].req, rules)
+}
+
+// takeText takes the unsent request back from an exchange that has failed.
+func (c *call) takeText() []byte {
+	c.mu.Lock()
+	x := c.x
+	c.x, c.restart = nil, false
+	c.mu.Unlock()
+	text := x.TakeMessage()
+	x.Finish()
+	return text
+}
+
+// detach gives the exchange a goroutine of its own. mu is held.
+func (c *call) detach() {
+	c.ownKey()
+	c.driver, c.inline = byGoroutine, nil
+	c.engine.calls.watch(c)
+	c.arm()
+	c.engine.wg.Add(1)
+	go c.follow(c.x)
+}
+
+// follow is the goroutine of a call that has been sent. It is small: thousands
+// of parked calls have one each.
+func (c *call) follow(x *legacy.Exchange) {
+	defer c.engine.wg.Done()
+	if !x.Run(c.engine.ctx) {
+		c.engine.wg.Add(1)
+		go c.follow(x)
+		return
+	}
+	c.mu.Lock()
+	again := c.restart
+	c.mu.Unlock()
+	if again {
+		c.relaunch()
+		return
+	}
+	x.Finish()
+	c.mu.Lock()
+	if c.x == x && c.phase == done {
+		c.x = nil // what is kept of the call needs no session
+	}
+	c.mu.Unlock()
+}
+
+// relaunch sends a request again that has met a session that is gone.
+func (c *call) relaunch() {
+	ctx, cancel := context.WithCancel(c.engine.ctx)
+	defer cancel()
+	c.mu.Lock()
+	c.stop = cancel
+	over := c.phase == done
+	c.mu.Unlock()
+	text := c.takeText()
+	if over { // the client has gone meanwhile
+		legacy.FreeText(text)
+		return
+	}
+	c.launch(ctx, nil, text)
+}
+
