@@ -209,4 +209,3 @@ func (c *call) relaunch() {
 	}
 	c.launch(ctx, nil, text)
 }
-
