@@ -61,7 +61,7 @@ func (r *callRound) Next(until time.Time) (Event, error) {
 			if ev, err, ok := r.ready(); ok { // it takes what it returns off the queue
 				return ev, err
 			}
-			if c.inline == r && len(c.inputs) == 0 && !time.Now().Before(until) {
+			if c.inline == r && !time.Now().Before(until) { // also while a question gathers its siblings
 				c.detach()
 				return Event{}, ErrDeadline
 			}
