@@ -18,7 +18,7 @@ FUZZ = \
 	./adapter/legacy:FuzzParseID \
 	./adapter/legacy:FuzzResponseHead \
 	./adapter/legacy:FuzzSSE \
-	./adapter/state:FuzzOpen \
+	./adapter/state:FuzzOpen ./bus:FuzzBeat ./bus:FuzzFrame \
 	./cmd/internal/modern:FuzzEventReader \
 	./config:FuzzLoad \
 	./proxy:FuzzHeaderValue
@@ -42,11 +42,13 @@ demo: ## a stateless client uses a legacy server that asks it things
 	$(GO) run ./test/demo
 
 .PHONY: test
-test: ## all tests but those that need more than Go
+test: ## all tests but those that need more than Go; the black-box ones on one replica and, two ways, on three
 	$(GO) test -count=1 ./... # test/e2e builds the binary itself, which the test cache does not see
+	HOLDFAST_E2E=cluster $(GO) test -count=1 ./test/e2e/ # three replicas, an embedded NATS cluster
+	HOLDFAST_E2E=nats $(GO) test -count=1 ./test/e2e/ # three replicas, a nats-server process
 
 .PHONY: race
-race: ## the same under the race detector (needs a C compiler)
+race: ## all tests under the race detector, with one replica (needs a C compiler)
 	CGO_ENABLED=1 $(GO) test -race -count=1 ./...
 
 .PHONY: conformance

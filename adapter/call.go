@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-mcp/holdfast/adapter/legacy"
 	"github.com/holdfast-mcp/holdfast/adapter/mcp"
+	"github.com/holdfast-mcp/holdfast/adapter/state"
 )
 
 // phase is where a call is in its life.
@@ -68,6 +69,16 @@ type call struct {
 	forgotten bool            // the outcome is no longer kept
 	lagging   bool            // a round's client reads too slowly
 	rules     []mcp.ParamRule // of the tool, which every round's headers are held against
+
+	// For whoever goes on with the call when this replica cannot.
+	name            string         // of the tool or prompt, once it has parked
+	transcript      []state.Answer // what the server was answered
+	transcriptBytes int
+	cut             bool           // the transcript is too large for a request state
+	known           []state.Answer // in a replay: answers to questions that may come again
+	estate          *estate        // with phase parked: its stream is gone
+	withdrawn       []*input       // questions that the server took back since the call parked
+	kept            bool           // it was not let go when calls.release_after had passed
 
 	// Set when the call first parks.
 	id     [16]byte
@@ -205,6 +216,11 @@ func (c *call) arm() {
 		}
 	default:
 		at = c.until
+		if after := c.engine.settings.ReleaseAfter; after > 0 && !c.kept {
+			if release := c.parkedAt.Add(after); release.Before(at) {
+				at = release
+			}
+		}
 	}
 	if c.timer == nil {
 		c.timer = time.AfterFunc(time.Until(at), c.tick)
@@ -235,6 +251,14 @@ func (c *call) tick() {
 		}
 	case parked:
 		if now.Before(c.until) {
+			c.kept = c.engine.settings.ReleaseAfter <= 0 || now.Sub(c.parkedAt) >= c.engine.settings.ReleaseAfter
+			if !c.kept || !c.release() {
+				c.arm()
+			}
+			break
+		}
+		if !c.engine.confirmed() { // it may be another replica's, which tells the server
+			c.until = now.Add(leasePoll)
 			c.arm()
 			break
 		}
@@ -258,6 +282,10 @@ func (c *call) terminate(err error, why string) {
 		return
 	}
 	c.err, c.restart = err, false
+	silent := c.round > 0 && !c.engine.confirmed() // another replica may have the call by now
+	if silent {
+		c.inputs = nil
+	}
 	c.refuseInputs(why)
 	if c.stop != nil {
 		c.stop()
@@ -266,7 +294,7 @@ func (c *call) terminate(err error, why string) {
 		if c.driver == byNobody {
 			c.x.Finish()
 		} else {
-			if was != starting && !c.x.Ended() {
+			if was != starting && !silent && !c.x.Ended() {
 				c.x.Cancel(why)
 			}
 			c.x.Abort()

@@ -33,6 +33,8 @@ type Round interface {
 	Gone()
 	// Close ends the use of the round and of its Request.
 	Close()
+	// Served says how the round was served; it may change until Close.
+	Served() Served
 }
 
 // Engine carries calls. Its methods are safe for concurrent use.
@@ -40,6 +42,7 @@ type Engine struct {
 	settings  Settings
 	ring      *state.Ring
 	log       zerolog.Logger
+	noisy     zerolog.Logger // for what another replica can cause at will: a few lines in a while
 	upstreams map[string]*upstream
 	caps      capabilityCache
 	schemas   schemaCache
@@ -48,7 +51,10 @@ type Engine struct {
 
 	ctx      context.Context // ends when Shutdown gives up waiting
 	cancel   context.CancelFunc
-	draining atomic.Bool
+	leaving  atomic.Bool   // no longer ready
+	draining atomic.Bool   // takes nothing new
+	letting  atomic.Bool   // lets calls go
+	strange  atomic.Int64  // when a request state of an unknown key last came, in Unix nanoseconds; zero: never
 	rounds   atomic.Int64  // in progress
 	quiet    chan struct{} // has room for one: no round is left, while draining
 
@@ -71,6 +77,7 @@ type upstream struct {
 func NewEngine(settings Settings, upstreams []Upstream, ring *state.Ring, log zerolog.Logger, m *Metrics) *Engine {
 	e := &Engine{
 		settings: settings, ring: ring, log: log,
+		noisy:     log.Sample(&zerolog.BurstSampler{Burst: 5, Period: 10 * time.Second}),
 		upstreams: make(map[string]*upstream), quiet: make(chan struct{}, 1),
 		listeners: make(map[*listenRound]struct{}), listening: make(map[principal]int),
 	}
@@ -83,7 +90,7 @@ func NewEngine(settings Settings, upstreams []Upstream, ring *state.Ring, log ze
 	e.housekeeping.Add(1)
 	go func() {
 		defer e.housekeeping.Done()
-		e.calls.expire(e.ctx)
+		e.expire()
 	}()
 	return e
 }
@@ -107,26 +114,52 @@ func (e *Engine) Begin(req *Request) (Round, error) {
 	if req.Method == mcp.MethodListen {
 		return e.beginListen(up, req, caps)
 	}
-	if n := e.rounds.Add(1); n > int64(e.settings.MaxCalls) {
-		e.leave()
-		return nil, &Refusal{Reason: ReasonOverload, Detail: "too many calls are in flight (calls.max)", RetryAfter: time.Second}
+	if err := e.enter(); err != nil {
+		return nil, err
 	}
 	if e.draining.Load() { // it may have begun since: Shutdown waits for the rounds that it sees
 		e.leave()
 		return nil, stopping()
 	}
-	r := &callRound{req: req, progress: req.ProgressToken, level: req.LogLevel}
 	if req.RequestState != nil {
-		err = e.resume(up, req, caps, r)
-	} else {
-		err = e.start(up, req, caps, r)
+		r, err := e.resume(up, req, caps)
+		if err != nil {
+			e.metrics.round(ServedRefused, time.Time{})
+			return nil, err
+		}
+		return r, nil
 	}
-	if err != nil {
+	r := e.newRound(req)
+	if err = e.start(up, req, caps, r); err != nil {
 		e.leave()
 		return nil, err
 	}
 	return r, nil
 }
+
+func (e *Engine) newRound(req *Request) *callRound {
+	r := &callRound{req: req, progress: req.ProgressToken, level: req.LogLevel}
+	if req.RequestState != nil {
+		r.began = time.Now()
+	}
+	if e.settings.MaxHold > 0 {
+		r.hold = time.Now().Add(e.settings.MaxHold)
+	}
+	return r
+}
+
+// enter counts a round, which leave undoes.
+func (e *Engine) enter() error {
+	if n := e.rounds.Add(1); n > int64(e.settings.MaxCalls) {
+		e.leave()
+		return &Refusal{Reason: ReasonOverload, Detail: "too many calls are in flight (calls.max)", RetryAfter: time.Second}
+	}
+	return nil
+}
+
+// strangeFor is how long a replica is degraded after a request state of an
+// unknown key.
+const strangeFor = 5 * time.Minute
 
 func stopping() error {
 	return &Refusal{Reason: ReasonShutdown, Detail: "this replica is stopping; send the request again", RetryAfter: time.Second}
@@ -173,7 +206,7 @@ func (e *Engine) key(req *Request, caps *mcp.Capabilities) legacy.Key {
 // Ready reports whether at least one upstream can be reached, and why the
 // others cannot.
 func (e *Engine) Ready(ctx context.Context) (ready bool, reasons []string) {
-	if e.draining.Load() {
+	if e.leaving.Load() {
 		return false, []string{"shutting down"}
 	}
 	type answer struct {
@@ -193,53 +226,17 @@ func (e *Engine) Ready(ctx context.Context) (ready bool, reasons []string) {
 		reasons = append(reasons, "upstream "+a.name+" cannot be reached")
 		e.log.Debug().Err(a.err).Str("upstream", a.name).Msg("readiness check")
 	}
+	if e.settings.Bus != nil {
+		if reached, why := e.settings.Bus.Status(); !reached {
+			reasons = append(reasons, "bus: "+why)
+			ready = ready && !e.settings.BusRequired
+		}
+	}
+	if at := e.strange.Load(); at != 0 && time.Since(time.Unix(0, at)) < strangeFor {
+		reasons = append(reasons, "request states come in that were sealed with a key that this replica does not have (state.keys, state.key_file)")
+	}
 	return ready, reasons
 }
-
-// Shutdown ends the listeners gracefully, lets running calls finish until ctx
-// ends, ends parked calls, and deletes the upstream sessions.
-func (e *Engine) Shutdown(ctx context.Context) {
-	if e.draining.Swap(true) {
-		return
-	}
-	e.mu.Lock()
-	for l := range e.listeners {
-		l.finish()
-	}
-	e.mu.Unlock()
-	// Telling the servers of the end of their sessions is part of the grace
-	// period, also when the calls would take all of it.
-	wait := ctx
-	if end, ok := ctx.Deadline(); ok {
-		var cancel context.CancelFunc
-		wait, cancel = context.WithDeadline(ctx, end.Add(-min(farewell, time.Until(end)/4)))
-		defer cancel()
-	}
-	e.rest(wait) // the calls of rounds that have just begun are not in the registry yet
-	e.calls.wait(wait)
-	for _, c := range e.calls.all() {
-		c.end(&Refusal{Reason: ReasonShutdown, Detail: "this replica is stopping", MayHaveRun: true, RetryAfter: time.Second}, "the proxy is stopping")
-	}
-	giveUp := context.AfterFunc(wait, e.cancel) // on servers that do not take what they are sent
-	e.wg.Wait()
-	giveUp()
-	e.cancel()
-	e.housekeeping.Wait()
-	var closing sync.WaitGroup
-	for _, u := range e.upstreams {
-		closing.Add(1)
-		go func() {
-			defer closing.Done()
-			u.Server.Close(ctx)
-		}()
-	}
-	closing.Wait()
-	e.calls.close()
-}
-
-// farewell is what is kept of the grace period for deleting the upstream
-// sessions, unless a quarter of it is less.
-const farewell = 3 * time.Second
 
 // asRefusal names an error of a session for the client.
 func asRefusal(err error, mayHaveRun bool) error {

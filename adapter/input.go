@@ -15,8 +15,17 @@ import (
 // input is an input request that waits for its answer.
 type input struct {
 	Input
-	id     []byte // raw JSON-RPC id, or nil where the server has ended the request
-	hinted bool   // the server named the key
+	id     []byte   // raw JSON-RPC id, or nil where the server has ended the request
+	hinted bool     // the server named the key
+	digest [16]byte // of method and params; zero until it is needed
+}
+
+// questionDigest tells whether a question that comes again is the same.
+func (in *input) questionDigest() [16]byte {
+	if in.digest == ([16]byte{}) {
+		in.digest = digestOf(in.Method, in.Params)
+	}
+	return in.digest
 }
 
 // caps returns what the client can be asked.
@@ -36,7 +45,7 @@ func (c *call) ask(id []byte, method string, params []byte) {
 		return
 	}
 	in := c.newInput(id, method, params)
-	if in.hinted && c.answerEarly(in) {
+	if c.answerAgain(in) || in.hinted && c.answerEarly(in) {
 		return
 	}
 	now := time.Now()
@@ -158,6 +167,7 @@ func (c *call) answerEarly(in *input) bool {
 	if value == nil || !c.engine.fits(in, value) {
 		return false
 	}
+	c.record(in, value)
 	c.reply(jsonrpc.AppendResult(legacy.Text(), in.id, c.legacyAnswer(in, value)))
 	return true
 }

@@ -188,7 +188,7 @@ func (c *call) follow(x *legacy.Exchange) {
 	}
 	x.Finish()
 	c.mu.Lock()
-	if c.x == x && c.phase == done {
+	if c.x == x && (c.phase == done || c.estate != nil) {
 		c.x = nil // what is kept of the call needs no session
 	}
 	c.mu.Unlock()

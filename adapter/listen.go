@@ -425,6 +425,9 @@ func (l *listenRound) Gone() {
 	l.cancel()
 }
 
+// Served implements Round: a listener needs no other replica.
+func (l *listenRound) Served() Served { return ServedLocal }
+
 // Close implements Round. The session is left in the background.
 func (l *listenRound) Close() {
 	l.cancel()

@@ -17,6 +17,7 @@ func (c *call) park(r *callRound) {
 	if c.round == 0 {
 		c.id = newCallID()
 		c.digest = requestDigest(r.req)
+		c.name = string(r.req.Name)
 	}
 	was := c.phase
 	if err := e.calls.park(c); err != nil {
@@ -28,6 +29,7 @@ func (c *call) park(r *callRound) {
 		return
 	}
 	now := time.Now()
+	c.withdrawn, c.kept = nil, false
 	c.round++
 	c.parkedAt, c.until = now, now.Add(e.settings.ParkTTL)
 	c.gathering().parked(len(c.inputs))
@@ -53,20 +55,70 @@ func (c *call) question() *Outcome {
 	if c.x != nil {
 		o.ServerInfo = c.x.Session().Info().ServerInfo
 	}
-	o.State = c.engine.ring.Seal(nil, &state.Token{
+	o.State = c.seal()
+	return o
+}
+
+// seal makes the request state of the present round. mu is held.
+func (c *call) seal() []byte {
+	t := state.Token{
 		Owner: c.engine.settings.Replica, Call: c.id, Round: c.round, Upstream: c.up.Name,
 		Principal: bearer(&c.key), Request: c.digest, Expires: c.until.Unix() + 1,
-	})
-	return o
+		Ran: uint32(max(c.parkedAt.Sub(c.begun), 0) / time.Second), Transcript: c.transcript, Cut: c.cut,
+	}
+	plain := t
+	if c.x != nil {
+		t.Position = state.Position(c.x.Position())
+	}
+	if t.Position.Event != "" || c.engine.settings.Replay != ReplayNever {
+		c.describe(&t)
+	}
+	limit := c.engine.settings.MaxState
+	if t.Valid() {
+		if text := c.engine.ring.Seal(nil, &t); len(text) <= limit {
+			return text
+		}
+		t.Transcript, t.Cut = nil, true // it stays with the owner
+		if text := c.engine.ring.Seal(nil, &t); len(text) <= limit {
+			return text
+		}
+	}
+	plain.Transcript, plain.Cut = nil, true
+	return c.engine.ring.Seal(nil, &plain)
+}
+
+// describe puts the open input requests into a token. The questions themselves
+// are needed only where the same stream goes on, on which they do not come
+// again.
+func (c *call) describe(t *state.Token) {
+	t.Inputs = make([]state.Question, 0, len(c.inputs))
+	for _, in := range c.inputs {
+		kind, ok := state.KindOf(in.Method)
+		if !ok {
+			continue
+		}
+		q := state.Question{Key: in.Key, Method: kind, Digest: in.questionDigest(), ID: string(in.id), Hinted: in.hinted}
+		if t.Position.Event != "" {
+			q.Params = in.Params
+		}
+		t.Inputs = append(t.Inputs, q)
+	}
+	for i, n := range c.asked {
+		t.Asked[i] = uint32(n)
+	}
 }
 
 // requestDigest binds a request state to what was asked: the method and the
 // params without what differs from round to round.
-func requestDigest(req *Request) (digest [16]byte) {
+func requestDigest(req *Request) [16]byte { return digestOf(req.Method, req.Params) }
+
+// digestOf is a digest of a method and its params that does not depend on how
+// the JSON is written.
+func digestOf(method string, params []byte) (digest [16]byte) {
 	d := digesters.Get().(*digester)
 	d.hash.Reset()
-	d.hash.Write(append(append(d.space[:0], req.Method...), 0))
-	jsonrpc.Digest(d.hash, req.Params, isPerRound)
+	d.hash.Write(append(append(d.space[:0], method...), 0))
+	jsonrpc.Digest(d.hash, params, isPerRound)
 	copy(digest[:], d.hash.Sum(d.space[:0]))
 	digesters.Put(d)
 	return digest

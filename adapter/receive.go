@@ -64,7 +64,10 @@ func (c *call) Fail(err error) {
 		c.wake()
 		return
 	}
-	c.lost(asRefusal(err, c.x.Accepted() || !errors.Is(err, legacy.ErrSessionGone)))
+	reason := asRefusal(err, c.x.Accepted() || !errors.Is(err, legacy.ErrSessionGone))
+	if !c.bequeath(nil, reason) {
+		c.lost(reason)
+	}
 }
 
 // fail ends a call that could not be sent.
@@ -93,6 +96,14 @@ func (c *call) lost(err error) {
 // finish ends the call with the server's response. mu is held.
 func (c *call) finish(end Outcome, borrowed bool) {
 	was := c.phase
+	if was == parked && len(c.inputs)+len(c.withdrawn) > 0 && failedOutcome(&end) {
+		// It has given up while its client was thinking.
+		own := &Outcome{Method: c.method, Result: bytes.Clone(end.Result), Error: bytes.Clone(end.Error), Cache: c.up.Cache}
+		own.ServerInfo = c.x.Session().Info().ServerInfo
+		if c.bequeath(own, nil) {
+			return
+		}
+	}
 	if !c.enter(done) {
 		return
 	}
@@ -239,5 +250,13 @@ func (c *call) withdraw(id []byte) {
 	if id == nil {
 		return
 	}
-	c.inputs = slices.DeleteFunc(c.inputs, func(in *input) bool { return bytes.Equal(in.id, id) })
+	c.inputs = slices.DeleteFunc(c.inputs, func(in *input) bool {
+		if !bytes.Equal(in.id, id) {
+			return false
+		}
+		if c.phase == parked {
+			c.withdrawn = append(c.withdrawn, in)
+		}
+		return true
+	})
 }

@@ -29,6 +29,7 @@ const (
 	ReasonSlowClient     Reason = "slow_client"     // stream.buffer is full
 	ReasonOverload       Reason = "overload"        // a limit of this replica; retry later
 	ReasonQuota          Reason = "quota"           // a limit of this principal; retry later
+	ReasonBusDown        Reason = "bus_down"        // the replica that holds the call is not reached
 	ReasonShutdown       Reason = "shutdown"        // this replica is stopping
 	ReasonUpstreamDown   Reason = "upstream_down"   // no connection, or no session
 	ReasonUpstreamLost   Reason = "upstream_lost"   // connection or stream broke before the response

@@ -20,6 +20,11 @@ type registry struct {
 	kept      list.List // done calls whose outcomes are kept, oldest first
 	keptBytes int64
 	idle      chan struct{} // closed when no running call is left, or nil
+	allIdle   bool          // and no parked one either
+
+	released      map[[16]byte]*record
+	releasedQueue []releasedCall        // in the order of their ends
+	away          map[[16]byte]struct{} // handed over while this replica drains
 }
 
 func (r *registry) init(s Settings) {
@@ -27,6 +32,8 @@ func (r *registry) init(s Settings) {
 	r.named = make(map[[16]byte]*call)
 	r.live = make(map[*call]struct{})
 	r.perCaller = make(map[principal]int)
+	r.released = make(map[[16]byte]*record)
+	r.away = make(map[[16]byte]struct{})
 }
 
 // watch remembers a call that lasts, for Shutdown.
@@ -41,6 +48,22 @@ func (r *registry) watch(c *call) {
 func (r *registry) park(c *call) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	return r.parkLocked(c)
+}
+
+// adopt is park for a call that was another replica's, unless there is a call
+// of its id already, which it returns.
+func (r *registry) adopt(c *call) (other *call, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if other := r.named[c.id]; other != nil {
+		return other, nil
+	}
+	return nil, r.parkLocked(c)
+}
+
+// parkLocked must be called with mu held.
+func (r *registry) parkLocked(c *call) error {
 	switch {
 	case r.parked >= r.settings.MaxParked:
 		return &Refusal{Reason: ReasonOverload, Detail: "too many calls wait for their clients (calls.max_parked)", RetryAfter: 10 * time.Second, MayHaveRun: true}
@@ -59,6 +82,11 @@ func (r *registry) park(c *call) error {
 func (r *registry) unpark(c *call) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.unparkLocked(c)
+}
+
+// unparkLocked must be called with mu held.
+func (r *registry) unparkLocked(c *call) {
 	r.parked--
 	if r.perCaller[c.key.Principal]--; r.perCaller[c.key.Principal] == 0 {
 		delete(r.perCaller, c.key.Principal)
@@ -115,17 +143,19 @@ func (r *registry) drop(c *call) {
 
 // expire forgets the outcomes that have been kept long enough, once a second,
 // until ctx ends. A timer for each would cost more than the outcomes.
-func (r *registry) expire(ctx context.Context) {
+func (e *Engine) expire() {
+	r := &e.calls
 	tick := time.NewTicker(min(time.Second, max(r.settings.OutcomeTTL/4, time.Millisecond)))
 	defer tick.Stop()
 	for {
 		select {
-		case <-ctx.Done():
+		case <-e.ctx.Done():
 			return
 		case now := <-tick.C:
 			for _, c := range r.over(now) {
 				r.forget(c)
 			}
+			e.expireReleased(now)
 		}
 	}
 }
@@ -162,6 +192,12 @@ func (r *registry) all() []*call {
 	return calls
 }
 
+func (r *registry) count() (calls, parked, released int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.live), r.parked, len(r.released)
+}
+
 func (r *registry) parkedCalls() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -170,16 +206,23 @@ func (r *registry) parkedCalls() int {
 
 // check must be called with mu held.
 func (r *registry) check() {
-	if r.idle != nil && len(r.live) <= r.parked {
+	if r.idle != nil && r.resting() {
 		close(r.idle)
 		r.idle = nil
 	}
 }
 
-// wait returns once no call runs any more, or ctx ends.
-func (r *registry) wait(ctx context.Context) {
+// resting must be called with mu held.
+func (r *registry) resting() bool {
+	return len(r.live) == 0 || !r.allIdle && len(r.live) <= r.parked
+}
+
+// wait returns once no call runs any more, with all none is parked either, or
+// ctx ends.
+func (r *registry) wait(ctx context.Context, all bool) {
 	r.mu.Lock()
-	if len(r.live) <= r.parked {
+	r.allIdle = all
+	if r.resting() {
 		r.mu.Unlock()
 		return
 	}
@@ -229,6 +272,7 @@ func (c *call) settle(was phase) {
 	}
 	r.keep(c, size)
 	c.early, c.stat, c.names, c.inputs, c.creds, c.stop = nil, nil, nil, nil, nil, nil
+	c.transcript, c.known, c.estate, c.withdrawn = nil, nil, nil, nil
 }
 
 // callOverhead is about what a kept call takes beside its result.

@@ -129,30 +129,41 @@ func TestRegistryWaitsForRunningCalls(t *testing.T) {
 		}
 	}
 	r := testRegistry(nil)
-	<-ended(r.wait) // nothing runs
+	running := func(ctx context.Context) { r.wait(ctx, false) }
+	any := func(ctx context.Context) { r.wait(ctx, true) }
+	<-ended(running)
+	<-ended(any)
 
 	parkedCall, runningCall := named(1, 'a'), named(2, 'a')
 	if err := r.park(parkedCall); err != nil {
 		t.Fatal(err)
 	}
-	<-ended(r.wait) // a parked call is not waited for
+	<-ended(running) // a parked call is not waited for
 
 	r.watch(runningCall)
-	over := ended(r.wait)
+	over := ended(running)
 	still(t, over, "a call runs")
 	r.leave(runningCall)
 	<-over
 
 	r.watch(runningCall)
-	over = ended(r.wait)
+	over = ended(running)
 	still(t, over, "a call runs")
 	if err := r.park(runningCall); err != nil {
 		t.Fatal(err)
 	}
 	<-over
 
-	r.unpark(runningCall)
+	over = ended(any)
+	still(t, over, "two are parked")
+	for _, c := range []*call{parkedCall, runningCall} {
+		r.unpark(c)
+		r.leave(c)
+	}
+	<-over
+
+	r.watch(runningCall)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	r.wait(ctx) // gives up
+	r.wait(ctx, false) // gives up
 }

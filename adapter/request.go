@@ -51,6 +51,8 @@ type ParamChecker interface {
 	// from the argument, or cannot be decoded. Spec 2026-07-28,
 	// basic/transports/streamable-http, "Server Behavior for Custom Headers".
 	CheckParams(rules []mcp.ParamRule, args []byte) error
+	// Fields returns those headers, for the replica that has the rules.
+	Fields() []Field
 }
 
 // Event is what a round tells its client next: a notification, or the outcome,

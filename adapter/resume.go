@@ -12,38 +12,78 @@ import (
 	"github.com/holdfast-mcp/holdfast/adapter/state"
 )
 
-// resume lets a round join the call that its request state names. The state
-// came through the client: nothing of it is believed before it was opened, and
-// it must be this principal's, for this request and this upstream (spec
-// 2026-07-28, basic/patterns/mrtr, "Server Requirements").
-func (e *Engine) resume(up *upstream, req *Request, caps *mcp.Capabilities, r *callRound) error {
+// resume lets a round join the call that its request state names, here or at
+// the replica that has it.
+func (e *Engine) resume(up *upstream, req *Request, caps *mcp.Capabilities) (Round, error) {
+	t, err := e.openState(up, req, caps)
+	if err != nil {
+		e.leave()
+		return nil, err
+	}
+	if c := e.calls.get(t.Call); c != nil {
+		r := e.newRound(req)
+		if err := c.join(t.Round, req, r); err != nil {
+			e.leave()
+			return nil, err
+		}
+		return r, nil
+	}
+	rec, _ := e.calls.take(t.Call)
+	alone := e.settings.Bus == nil
+	switch {
+	case rec != nil, alone && t.Owner != e.settings.Replica: // released here, or held by this replica before its restart
+		r := e.newRound(req)
+		c, err := e.inherit(up, req, caps, t)
+		if err == nil {
+			err = c.join(t.Round, req, r)
+		}
+		if rec != nil {
+			rec.session.Return(false)
+		}
+		if err != nil {
+			e.leave()
+			return nil, err
+		}
+		return r, nil
+	case t.Owner == e.settings.Replica:
+		e.leave()
+		return nil, notHeld()
+	}
+	return e.forward(up, req, caps, t), nil
+}
+
+func notHeld() error {
+	return &Refusal{
+		Reason: ReasonCallLost, MayHaveRun: true,
+		Detail: "the call is no longer held: the proxy was restarted, or the call ended and its outcome is no longer kept",
+	}
+}
+
+// openState opens a round's request state. The state came through the client:
+// nothing of it is believed before it was opened, and it must be this
+// principal's, for this request and this upstream (spec 2026-07-28,
+// basic/patterns/mrtr, "Server Requirements").
+func (e *Engine) openState(up *upstream, req *Request, caps *mcp.Capabilities) (*state.Token, error) {
 	t, err := e.ring.Open(req.RequestState, e.settings.MaxState)
 	switch {
 	case errors.Is(err, state.ErrUnknownKey):
-		e.metrics.unknownKey()
-		return refuse(ReasonStateUnknown, "the request state was sealed with a key that this replica does not have")
+		e.unknownKey()
+		return nil, refuse(ReasonStateUnknown, "the request state was sealed with a key that this replica does not have")
 	case err != nil:
-		return refuse(ReasonStateInvalid, "the request state is damaged, or not ours; start the call again without it")
+		return nil, refuse(ReasonStateInvalid, "the request state is damaged, or not ours; start the call again without it")
 	}
 	key := e.key(req, caps)
 	switch {
 	case t.Upstream != up.Name:
-		return refuse(ReasonStateForeign, "the request state belongs to another server")
+		return nil, refuse(ReasonStateForeign, "the request state belongs to another server")
 	case t.Principal != bearer(&key):
-		return refuse(ReasonStateForeign, "the request state belongs to another caller")
+		return nil, refuse(ReasonStateForeign, "the request state belongs to another caller")
 	case t.Request != requestDigest(req):
-		return refuse(ReasonStateForeign, "the request state belongs to a request with other params; repeat the original request")
+		return nil, refuse(ReasonStateForeign, "the request state belongs to a request with other params; repeat the original request")
 	case time.Now().Unix() > t.Expires:
-		return refuse(ReasonStateExpired, "the request state has expired (calls.park_ttl); start the call again without it")
+		return nil, refuse(ReasonStateExpired, "the request state has expired (calls.park_ttl); start the call again without it")
 	}
-	c := e.calls.get(t.Call)
-	if c == nil || t.Owner != e.settings.Replica {
-		return &Refusal{
-			Reason: ReasonCallLost, MayHaveRun: true,
-			Detail: "the call is no longer held: the proxy was restarted, or the call ended and its outcome is no longer kept",
-		}
-	}
-	return c.join(t.Round, req, r)
+	return &t, nil
 }
 
 // join lets a round take its place at the call.
@@ -51,6 +91,9 @@ func (c *call) join(round uint32, req *Request, r *callRound) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r.call = c
+	if !c.engine.confirmed() {
+		return busDown()
+	}
 	if err := checkParams(req, c.rules); err != nil {
 		return err
 	}
@@ -85,6 +128,9 @@ func (c *call) carryOn(req *Request, r *callRound) error {
 		c.x.SetLevel(c.level)
 	}
 	c.rounds = append(c.rounds, r)
+	if c.estate != nil {
+		return c.recover(req, r)
+	}
 	if c.resend {
 		c.resend, c.resent, c.inputs = false, true, nil
 		c.enter(starting)
@@ -113,8 +159,9 @@ func (c *call) carryOn(req *Request, r *callRound) error {
 
 // answer is an input response on its way to the server.
 type answer struct {
-	in   *input
-	text []byte
+	in    *input
+	text  []byte
+	value []byte // what the client sent, where text is yet to be made
 }
 
 // answers takes the open inputs that a retry answers in full off the call.
@@ -127,7 +174,8 @@ func (c *call) answers(responses []byte) []answer {
 		if value == nil || !c.engine.fits(in, value) {
 			return false
 		}
-		found = append(found, answer{in, jsonrpc.AppendResult(legacy.Text(), in.id, c.legacyAnswer(in, value))})
+		c.record(in, value)
+		found = append(found, answer{in: in, text: jsonrpc.AppendResult(legacy.Text(), in.id, c.legacyAnswer(in, value))})
 		return true
 	})
 	return found

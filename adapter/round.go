@@ -23,7 +23,11 @@ type callRound struct {
 	own      Outcome // where the outcome is that only this round sees
 	err      error
 	gone     bool
-	delivery *delivery     // to do at the first Next
+	delivery *delivery // to do at the first Next
+	served   Served
+	began    time.Time     // with a request state
+	remote   bool          // its client is at another replica
+	hold     time.Time     // when the client is told to come back; zero: never
 	wake     chan struct{} // has room for one; nil until somebody waits on it
 }
 
@@ -36,10 +40,28 @@ func (r *callRound) Next(until time.Time) (Event, error) {
 		r.deliver()
 	}
 	for {
+		if c.round > 0 && !r.gone && !c.engine.confirmed() {
+			// Another replica may have the call by now: nothing is said for it here.
+			soon := time.Now().Add(leasePoll)
+			if soon.After(until) {
+				soon = until
+			}
+			if r.sleep(soon); !time.Now().Before(until) {
+				return Event{}, ErrDeadline
+			}
+			continue
+		}
 		if ev, err, ok := r.ready(); ok {
 			return ev, err
 		}
+		if r.mustLetGo() {
+			c.park(r)
+			continue
+		}
 		wait := until
+		if !r.hold.IsZero() && r.hold.Before(wait) && c.askable && c.phase == running {
+			wait = r.hold
+		}
 		if len(c.inputs) > 0 && c.phase != parked {
 			if !time.Now().Before(c.parkAt) {
 				c.park(r)
@@ -68,6 +90,9 @@ func (r *callRound) Next(until time.Time) (Event, error) {
 		}
 	}
 }
+
+// leasePoll is how often a round looks whether its replica has its lease again.
+const leasePoll = 100 * time.Millisecond
 
 // ready returns what there is to tell. Notifications come before the outcome.
 func (r *callRound) ready() (Event, error, bool) {
@@ -170,17 +195,26 @@ func (r *callRound) Gone() {
 // leave takes a round off its call. The last one that waits cancels the call:
 // spec 2026-07-28, basic/patterns/cancellation. mu is held.
 func (c *call) leave(r *callRound, why string) {
-	i := slices.Index(c.rounds, r)
-	if i < 0 {
-		return
-	}
-	c.rounds = slices.Delete(c.rounds, i, i+1)
-	if len(c.rounds) == 0 && (c.phase == starting || c.phase == running) {
+	if c.remove(r) && len(c.rounds) == 0 && (c.phase == starting || c.phase == running) {
 		c.engine.metrics.cancelled()
 		// Of a call that had parked, this is what a client hears that comes back.
 		c.terminate(&Refusal{Reason: ReasonCallLost, Detail: "the call was cancelled: " + why, MayHaveRun: true}, why)
 	}
 }
+
+// remove takes a round off its call. It reports whether it was there. mu is
+// held.
+func (c *call) remove(r *callRound) bool {
+	i := slices.Index(c.rounds, r)
+	if i < 0 {
+		return false
+	}
+	c.rounds = slices.Delete(c.rounds, i, i+1)
+	return true
+}
+
+// Served implements Round.
+func (r *callRound) Served() Served { return r.served }
 
 // Close implements Round.
 func (r *callRound) Close() {
@@ -200,6 +234,9 @@ func (r *callRound) Close() {
 	c.mu.Unlock()
 	if finish != nil {
 		finish.Finish()
+	}
+	if !r.remote || r.served != ServedLocal {
+		c.engine.metrics.round(r.served, r.began)
 	}
 	c.engine.leave()
 }

@@ -599,16 +599,18 @@ func TestForeignStates(t *testing.T) {
 		change func(*query)
 		want   Reason
 	}{
-		"another caller":    {func(q *query) { q.auth = "other" }, ReasonStateForeign},
-		"no caller":         {func(q *query) { q.auth = "" }, ReasonStateForeign},
-		"other arguments":   {func(q *query) { q.params = `"name":"greet","arguments":{"a":2}` }, ReasonStateForeign},
-		"another method":    {func(q *query) { q.method = mcp.MethodPromptsGet }, ReasonStateForeign},
-		"tampered with":     {func(q *query) { q.state = string(tampered) }, ReasonStateInvalid},
-		"cut":               {func(q *query) { q.state = q.state[:len(q.state)-4] }, ReasonStateInvalid},
-		"garbage":           {func(q *query) { q.state = "x" }, ReasonStateInvalid},
-		"another key":       {func(q *query) { q.state = string(otherRing.Seal(nil, &token)) }, ReasonStateUnknown},
-		"another upstream":  {func(q *query) { q.state = seal(func(t *state.Token) { t.Upstream = "other" }) }, ReasonStateForeign},
-		"another replica":   {func(q *query) { q.state = seal(func(t *state.Token) { t.Owner = "r2" }) }, ReasonCallLost},
+		"another caller":   {func(q *query) { q.auth = "other" }, ReasonStateForeign},
+		"no caller":        {func(q *query) { q.auth = "" }, ReasonStateForeign},
+		"other arguments":  {func(q *query) { q.params = `"name":"greet","arguments":{"a":2}` }, ReasonStateForeign},
+		"another method":   {func(q *query) { q.method = mcp.MethodPromptsGet }, ReasonStateForeign},
+		"tampered with":    {func(q *query) { q.state = string(tampered) }, ReasonStateInvalid},
+		"cut":              {func(q *query) { q.state = q.state[:len(q.state)-4] }, ReasonStateInvalid},
+		"garbage":          {func(q *query) { q.state = "x" }, ReasonStateInvalid},
+		"another key":      {func(q *query) { q.state = string(otherRing.Seal(nil, &token)) }, ReasonStateUnknown},
+		"another upstream": {func(q *query) { q.state = seal(func(t *state.Token) { t.Upstream = "other" }) }, ReasonStateForeign},
+		"another replica": {func(q *query) {
+			q.state = seal(func(t *state.Token) { t.Owner, t.Position = "r2", state.Position{}; t.Call[0] ^= 1 })
+		}, ReasonCallLost},
 		"another call":      {func(q *query) { q.state = seal(func(t *state.Token) { t.Call[0] ^= 1 }) }, ReasonCallLost},
 		"a round to come":   {func(q *query) { q.state = seal(func(t *state.Token) { t.Round++ }) }, ReasonStateStale},
 		"a state in ruins":  {func(q *query) { q.state = seal(func(t *state.Token) { t.Expires = 1 }) }, ReasonStateExpired},

@@ -12,11 +12,16 @@ type Settings struct {
 	Gather      time.Duration // how long an input request waits for its siblings
 	ParkTTL     time.Duration // of a parked call
 	OutcomeTTL  time.Duration // how long an outcome is kept for a retry that comes twice
+	MaxHold     time.Duration // of one round of a call that may be let go; zero: no bound
+	// ReleaseAfter is when a parked call's stream is let go where the server can
+	// go on with it; zero: never.
+	ReleaseAfter time.Duration
 
 	MaxOutcomeBytes       int64 // kept outcomes, overall
 	MaxCalls              int   // rounds in progress
 	MaxParked             int   // parked calls, overall
 	MaxParkedPerPrincipal int
+	MaxReleased           int // parked calls whose streams were let go
 	MaxRounds             int // of one call
 	MaxInputs             int // open input requests of one call
 	MaxState              int // bytes of a request state's text
@@ -24,6 +29,14 @@ type Settings struct {
 	BufferBytes           int // and their bytes
 
 	Anonymous Anonymous
+
+	// Bus leads to the other replicas; nil: there are none.
+	Bus         Bus
+	BusRequired bool // a replica that does not reach it is not ready
+	// ParamHeaders makes a ParamChecker of header fields that another replica
+	// has sent.
+	ParamHeaders func([]Field) ParamChecker
+	Replay       Replay
 
 	MaxListeners             int // overall
 	MaxListenersPerPrincipal int
@@ -38,4 +51,13 @@ const (
 	AnonymousClientInfo Anonymous = iota // those with the same clientInfo
 	AnonymousShared                      // all of them
 	AnonymousCall                        // none: a session for each call
+)
+
+// Replay says which lost calls are run again on another session.
+type Replay uint8
+
+const (
+	ReplaySafe   Replay = iota // those that are harmless by method or annotation
+	ReplayAlways               // all
+	ReplayNever                // none
 )

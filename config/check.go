@@ -62,8 +62,8 @@ func (k *checker) text(s *setting, text, key string) {
 	switch {
 	case s.secret:
 		value = ""
-	case s.key == "upstreams[].url":
-		value = quoted(shownURL(text))
+	case s.address():
+		value = quoted(shownURLs(text))
 	}
 	switch {
 	case !printable(text):
@@ -152,8 +152,34 @@ func (k *checker) together(c *Config) {
 	if len(c.State.Keys) > maxKeys {
 		k.note("state.keys", "", fmt.Sprintf("has %d keys; allowed: at most %d", len(c.State.Keys), maxKeys))
 	}
+	k.bus(&c.Bus)
 	if c.Upstream.RetryMin > c.Upstream.RetryMax {
 		k.note("upstream.retry_min", durationText(c.Upstream.RetryMin),
 			"must not be above upstream.retry_max, which is "+durationText(c.Upstream.RetryMax))
+	}
+}
+
+// bus checks that there is one way to the other replicas, and all that it needs.
+func (k *checker) bus(b *Bus) {
+	if b.URL != "" && b.Cluster.Listen != "" {
+		k.note("bus.cluster.listen", quoted(b.Cluster.Listen), "bus.url is set too; use one of the two")
+	}
+	credentials := 0
+	for _, given := range []string{b.CredentialsFile, b.NKeyFile, b.Token} {
+		if given != "" {
+			credentials++
+		}
+	}
+	switch {
+	case credentials > 1:
+		k.note("bus.credentials_file", "", "only one of bus.credentials_file, bus.nkey_file and bus.token can be used")
+	case credentials > 0 && b.URL == "":
+		k.note("bus.url", "", "is empty, but credentials for it are set")
+	}
+	switch {
+	case b.Cluster.Listen == "" && len(b.Cluster.Peers) > 0:
+		k.note("bus.cluster.listen", "", "is empty, but bus.cluster.peers has some")
+	case b.Cluster.Listen != "" && b.Cluster.Secret == "" && b.Cluster.TLS.CA == "":
+		k.note("bus.cluster.secret", "", "must be set, the same on all replicas (or bus.cluster.tls with a ca): else anybody could join")
 	}
 }

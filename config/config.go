@@ -22,6 +22,7 @@ type Config struct {
 	Principal Principal  `koanf:"principal"`
 	Upstream  Transport  `koanf:"upstream"`
 	State     State      `koanf:"state"`
+	Bus       Bus        `koanf:"bus"`
 	Listeners Listeners  `koanf:"listeners"`
 	Shutdown  Shutdown   `koanf:"shutdown"`
 }
@@ -93,15 +94,29 @@ type Calls struct {
 	Max                   int           `koanf:"max" min:"1" max:"10000000" doc:"calls in flight"`
 	MaxParked             int           `koanf:"max_parked" min:"1" max:"10000000" doc:"parked calls"`
 	MaxParkedPerPrincipal int           `koanf:"max_parked_per_principal" min:"1" max:"10000000" doc:"parked calls of one principal"`
+	MaxReleased           int           `koanf:"max_released" min:"1" max:"100000000" doc:"parked calls whose connections were let go (calls.release_after)"`
 	MaxRounds             int           `koanf:"max_rounds" min:"1" max:"1000000" doc:"rounds of one call"`
 	MaxInputs             int           `koanf:"max_inputs" min:"1" max:"10000" doc:"open input requests of one call"`
+	MaxHold               time.Duration `koanf:"max_hold" min:"0s" max:"24h" doc:"how long one HTTP request of a call that may be asked something is held before the client is told to come back with a request state; 0: as long as it takes"`
+	ReleaseAfter          time.Duration `koanf:"release_after" min:"0s" max:"24h" doc:"how long a parked call keeps its connection to the server where the server can go on with the stream (event ids); 0: until its end"`
+	Replay                string        `koanf:"replay" oneof:"safe always never" doc:"whether a lost call is run again on another session: where that is harmless (prompts, resources, tools that are read-only or idempotent), always, or never"`
 }
 
-// The words of Sessions.Anonymous and Sessions.Eligible.
+// The words of Calls.Replay.
+const (
+	ReplaySafe   = "safe"
+	ReplayAlways = "always"
+	ReplayNever  = "never"
+)
+
+// The words of Sessions.Anonymous, Sessions.Affinity and Sessions.Eligible.
 const (
 	AnonymousClientInfo = "client-info"
 	AnonymousShared     = "shared"
 	AnonymousCall       = "call"
+
+	AffinityHome = "home"
+	AffinityNone = "none"
 
 	EligibleOverflow = "overflow"
 	EligibleQueue    = "queue"
@@ -110,6 +125,7 @@ const (
 // Sessions are the legacy sessions with upstreams.
 type Sessions struct {
 	Anonymous    string        `koanf:"anonymous" oneof:"client-info shared call" doc:"callers without credentials share a session with the same clientInfo, with each other, or with nobody"`
+	Affinity     string        `koanf:"affinity" oneof:"home none" doc:"all replicas share one session for each caller and set of capabilities, which one of them keeps; or each replica opens its own"`
 	Eligible     string        `koanf:"eligible" oneof:"overflow queue" doc:"where a server pushes its requests on the GET stream: further calls that may be asked something get further sessions, or wait"`
 	Max          int           `koanf:"max" min:"1" max:"10000000" doc:"sessions of one upstream"`
 	MaxPerKey    int           `koanf:"max_per_key" min:"1" max:"1000000" doc:"sessions of one principal with the same capabilities"`
@@ -149,6 +165,38 @@ type State struct {
 	MaxBytes Size     `koanf:"max_bytes" min:"1KiB" max:"1MiB" doc:"size of a request state"`
 }
 
+// Bus is how replicas reach each other: an embedded NATS server alone, a
+// cluster of embedded ones, or an external server.
+type Bus struct {
+	URL             string        `koanf:"url" form:"nats?" doc:"external NATS server, or several with commas between; empty: embedded"`
+	CredentialsFile string        `koanf:"credentials_file" doc:"NATS credentials file (JWT and seed) for bus.url"`
+	NKeyFile        string        `koanf:"nkey_file" doc:"file with an NKey seed for bus.url"`
+	Token           string        `koanf:"token" secret:"true" doc:"NATS token for bus.url"`
+	TLS             TLS           `koanf:"tls"`
+	Cluster         Cluster       `koanf:"cluster"`
+	Namespace       string        `koanf:"namespace" form:"name" doc:"first word of all subjects; deployments that share a NATS server need different ones"`
+	Required        bool          `koanf:"required" doc:"a replica that cannot reach the bus is not ready; otherwise it is ready, but degraded"`
+	OwnerTimeout    time.Duration `koanf:"owner_timeout" min:"100ms" max:"5m" doc:"silence after which another replica, or a stream from it, is taken for lost"`
+	Window          Size          `koanf:"window" min:"256KiB" max:"16MiB" doc:"what one stream between replicas may have under way"`
+	MaxStreams      int           `koanf:"max_streams" min:"1" max:"1000000" doc:"rounds that other replicas may have forwarded here at a time"`
+}
+
+// Cluster is a NATS cluster of the replicas' embedded servers.
+type Cluster struct {
+	Listen string   `koanf:"listen" form:"address?" doc:"address for the other replicas; empty: this replica is alone"`
+	Peers  []string `koanf:"peers" form:"address" doc:"addresses of the replicas, or one DNS name with a port that resolves to all; its own may be among them"`
+	Name   string   `koanf:"name" form:"name" doc:"name of the cluster; only replicas with the same one join"`
+	Secret string   `koanf:"secret" secret:"true" doc:"what replicas prove to each other that they belong together with; needed unless bus.cluster.tls has a ca"`
+	TLS    TLS      `koanf:"tls"`
+}
+
+// TLS names files of certificates.
+type TLS struct {
+	CA   string `koanf:"ca" doc:"file of the certificate authorities that the other side is checked against"`
+	Cert string `koanf:"cert" doc:"file of the own certificate"`
+	Key  string `koanf:"key" doc:"file of its private key"`
+}
+
 // Listeners are the limits of subscriptions/listen.
 type Listeners struct {
 	Max             int `koanf:"max" min:"1" max:"10000000" doc:"open listeners"`
@@ -158,5 +206,6 @@ type Listeners struct {
 
 // Shutdown is how serving ends.
 type Shutdown struct {
-	Grace time.Duration `koanf:"grace" min:"0s" max:"1h" doc:"time for running requests after SIGTERM"`
+	Delay time.Duration `koanf:"delay" min:"0s" max:"1h" doc:"time after SIGTERM in which new requests are still taken, for load balancers to notice that the replica is no longer ready"`
+	Grace time.Duration `koanf:"grace" min:"0s" max:"1h" doc:"time for running requests after that"`
 }

@@ -15,6 +15,9 @@ var shortFlags = map[string]string{
 	"log-level":      "log.level",
 	"log-format":     "log.format",
 	"state-key-file": "state.key_file",
+	"bus-url":        "bus.url",
+	"cluster-listen": "bus.cluster.listen",
+	"cluster-peer":   "bus.cluster.peers",
 }
 
 // flag is the setting's flag. It is empty for what no single flag can hold, and
@@ -30,14 +33,40 @@ func (s *setting) flag() string {
 func AddFlags(fs *flag.FlagSet) {
 	fs.String(flagFile, "", "")
 	fs.String(flagUpstream, "", "")
-	for name := range shortFlags {
-		fs.String(name, "", "")
-	}
 	schema().leaves(func(s *setting) {
-		if name := s.flag(); name != "" {
-			fs.String(name, "", "") // the default would say nothing: Load takes only flags that are given
+		for _, name := range s.flags() {
+			if s.kind == kindTexts {
+				fs.Var(new(listFlag), name, "")
+			} else {
+				fs.String(name, "", "") // the default would say nothing: Load takes only flags that are given
+			}
 		}
 	})
+}
+
+// flags are the setting's flag and its shorter name.
+func (s *setting) flags() []string {
+	var names []string
+	if name := s.flag(); name != "" {
+		names = append(names, name)
+	}
+	for short, key := range shortFlags {
+		if key == s.key {
+			names = append(names, short)
+		}
+	}
+	return names
+}
+
+// listFlag is a flag that may be given more than once, also with commas.
+type listFlag []string
+
+func (l *listFlag) String() string { return strings.Join(*l, ",") }
+
+// Set implements flag.Value.
+func (l *listFlag) Set(text string) error {
+	*l = append(*l, text)
+	return nil
 }
 
 // flagLayer collects the flags that were given, by setting.
@@ -45,13 +74,8 @@ func flagLayer(fs *flag.FlagSet) (flags *layer, settings map[string]any) {
 	flags, settings = newLayer(""), map[string]any{}
 	byFlag := map[string]*setting{}
 	schema().leaves(func(s *setting) {
-		if name := s.flag(); name != "" {
+		for _, name := range s.flags() {
 			byFlag[name] = s
-		}
-		for short, key := range shortFlags {
-			if key == s.key {
-				byFlag[short] = s
-			}
 		}
 	})
 	fs.Visit(func(f *flag.Flag) {

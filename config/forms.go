@@ -26,6 +26,7 @@ var forms = map[string]form{
 	"header?":  {"a header name (not Host, Content-*, Mcp-*, Accept, Last-Event-ID, hop-by-hop or with _) or empty", orEmpty(isCallerHeader)},
 	"origin":   {"* or scheme://host with :port or :* (any port)", isOrigin},
 	"host":     {"* or a host with or without :port, IPv6 in brackets", isHost},
+	"nats?":    {"nats://, tls://, ws:// or wss:// URLs with commas between, or empty", orEmpty(isNATS)},
 	"key":      {"64 hexadecimal digits, not all zero", isKey},
 }
 
@@ -102,6 +103,21 @@ func isEndpoint(text string) bool {
 	return u.Hostname() != "" && (u.Port() == "" || isPort(u.Port())) && isHost(u.Host) && !strings.Contains(u.Host, "*")
 }
 
+func isNATS(text string) bool {
+	for one := range strings.SplitSeq(text, ",") {
+		u, err := url.Parse(strings.TrimSpace(one))
+		if err != nil || u.Hostname() == "" || u.Port() != "" && !isPort(u.Port()) {
+			return false
+		}
+		switch u.Scheme {
+		case "nats", "tls", "ws", "wss":
+		default:
+			return false
+		}
+	}
+	return true
+}
+
 // isPath takes only paths that arrive as they are written: servers and proxies
 // rewrite %41, // and /../ each in their own way.
 func isPath(text string) bool {
@@ -137,6 +153,18 @@ func isForwardHeader(name string) bool {
 
 func isKey(text string) bool {
 	return keyForm.MatchString(text) && strings.Trim(text, "0") != ""
+}
+
+// address reports whether the setting is a URL, in which a secret may stand.
+func (s *setting) address() bool { return s.key == "upstreams[].url" || s.key == "bus.url" }
+
+// shownURLs is shownURL for several with commas between.
+func shownURLs(text string) string {
+	urls := strings.Split(text, ",")
+	for i := range urls {
+		urls[i] = shownURL(urls[i])
+	}
+	return strings.Join(urls, ",")
 }
 
 // shownURL leaves out of a URL what is often a secret: the user and the values

@@ -155,6 +155,14 @@ func TestEverySettingHasItsVariableAndFlag(t *testing.T) {
 			return "https://app.example"
 		case s.form != nil && s.form.want == forms["header?"].want:
 			return "X-User"
+		case s.form != nil && s.form.want == forms["name"].want:
+			return "other"
+		case s.form != nil && s.form.want == forms["nats?"].want:
+			return "nats://a:4222,tls://b"
+		case s.kind == kindSwitch:
+			return "true"
+		case s.key == "bus.owner_timeout":
+			return "42s"
 		case s.form != nil || s.kind == kindText && len(s.words) == 0:
 			return "127.0.0.1:1"
 		case len(s.words) > 0 && s.words[0] != s.fallback:
@@ -174,7 +182,7 @@ func TestEverySettingHasItsVariableAndFlag(t *testing.T) {
 			return
 		}
 		value := other(s)
-		args := []string{"--state.max-bytes", "4096"}
+		args := append([]string{"--state.max-bytes", "4096"}, beside[s.key]...)
 		if s.key == "state.max_bytes" || s.key == "http.max_header" || s.key == "upstream.max_line" {
 			value, args = "5000", nil
 		}
@@ -200,6 +208,22 @@ func TestEverySettingHasItsVariableAndFlag(t *testing.T) {
 			t.Errorf("--%s and %s set different things", s.flag(), s.variable())
 		}
 	})
+}
+
+// beside is what settings cannot be without.
+var beside = map[string][]string{
+	"bus.credentials_file": {"--bus.url", "nats://a"},
+	"bus.nkey_file":        {"--bus.url", "nats://a"},
+	"bus.token":            {"--bus.url", "nats://a"},
+	"bus.cluster.listen":   {"--bus.cluster.tls.ca", "a"},
+	"bus.cluster.peers":    {"--bus.cluster.tls.ca", "a", "--bus.cluster.listen", "127.0.0.1:2"},
+}
+
+func TestAFlagOfAListCanBeRepeated(t *testing.T) {
+	c := mustLoad(t, "", nil, "--cluster-listen", "a:1", "--bus.cluster.tls.ca", "f", "--cluster-peer", "a:1", "--cluster-peer", "b:1,c:1")
+	if got, want := c.Bus.Cluster.Peers, []string{"a:1", "b:1", "c:1"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
 }
 
 func TestServiceLinksAreNotSettings(t *testing.T) {

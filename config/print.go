@@ -15,10 +15,10 @@ import (
 func (c *Config) YAML() ([]byte, error) {
 	return c.yaml(func(s *setting, text string) string {
 		switch {
-		case s.secret:
+		case s.secret && text != "":
 			return Mask
-		case s.key == "upstreams[].url":
-			return shownURL(text)
+		case s.address():
+			return shownURLs(text)
 		default:
 			return text
 		}

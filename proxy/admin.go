@@ -13,23 +13,26 @@ import (
 	"github.com/valyala/fasthttp/fasthttpadaptor"
 )
 
-// Admin is the server for those who run Holdfast: /healthz, /readyz and
-// /metrics. It has no authentication: its listener must be out of clients'
+// Admin is the server for those who run Holdfast: /healthz, /readyz, /replicas
+// and /metrics. It has no authentication: its listener must be out of clients'
 // reach.
 type Admin struct {
-	ready   func(context.Context) (bool, []string)
-	metrics fasthttp.RequestHandler
-	http    *fasthttp.Server
+	ready    func(context.Context) (bool, []string)
+	replicas func() any
+	metrics  fasthttp.RequestHandler
+	http     *fasthttp.Server
 }
 
 // readyTimeout bounds the checks behind /readyz.
 const readyTimeout = 5 * time.Second
 
-// NewAdmin makes an admin server. ready is Server.Ready.
-func NewAdmin(ready func(context.Context) (bool, []string), gatherer prometheus.Gatherer, log zerolog.Logger) *Admin {
+// NewAdmin makes an admin server. ready is Server.Ready; replicas returns what
+// /replicas answers as JSON.
+func NewAdmin(ready func(context.Context) (bool, []string), replicas func() any, gatherer prometheus.Gatherer, log zerolog.Logger) *Admin {
 	a := &Admin{
-		ready:   ready,
-		metrics: fasthttpadaptor.NewFastHTTPHandler(promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{})),
+		ready:    ready,
+		replicas: replicas,
+		metrics:  fasthttpadaptor.NewFastHTTPHandler(promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{})),
 	}
 	a.http = &fasthttp.Server{
 		Handler: a.handle, Logger: printer{log},
@@ -52,10 +55,12 @@ func (a *Admin) handle(ctx *fasthttp.RequestCtx) {
 		ctx.SetBodyString("ok\n")
 	case "/readyz":
 		a.readyz(ctx)
+	case "/replicas":
+		answerJSON(ctx, a.replicas())
 	case "/metrics":
 		a.metrics(ctx)
 	default:
-		ctx.Error("not found: /healthz, /readyz and /metrics are here\n", fasthttp.StatusNotFound)
+		ctx.Error("not found: /healthz, /readyz, /replicas and /metrics are here\n", fasthttp.StatusNotFound)
 	}
 }
 
@@ -77,8 +82,12 @@ func (a *Admin) readyz(ctx *fasthttp.RequestCtx) {
 	if reasons == nil {
 		state.Reasons = []string{}
 	}
-	body, err := json.Marshal(state)
-	if err != nil { // strings always marshal
+	answerJSON(ctx, state)
+}
+
+func answerJSON(ctx *fasthttp.RequestCtx, value any) {
+	body, err := json.Marshal(value)
+	if err != nil { // texts and numbers always marshal
 		ctx.SetStatusCode(fasthttp.StatusInternalServerError)
 		return
 	}

@@ -19,7 +19,7 @@ func TestAdmin(t *testing.T) {
 	var reasons []string
 	registry := prometheus.NewRegistry()
 	newMetrics(registry)
-	a := NewAdmin(func(context.Context) (bool, []string) { return ok, reasons }, registry, zerolog.Nop())
+	a := NewAdmin(func(context.Context) (bool, []string) { return ok, reasons }, func() any { return []string{"one"} }, registry, zerolog.Nop())
 	served := make(chan error, 1)
 	go func() { served <- a.Serve(ln) }()
 	c := (&running{addr: ln.Addr().String()}).dial(t)
@@ -45,6 +45,9 @@ func TestAdmin(t *testing.T) {
 		if status, text := get("/readyz"); status != step.status || text != step.want {
 			t.Errorf("/readyz: %d %q, want %d %q", status, text, step.status, step.want)
 		}
+	}
+	if status, text := get("/replicas"); status != 200 || text != `["one"]`+"\n" {
+		t.Errorf("/replicas: %d %q", status, text)
 	}
 	if status, text := get("/metrics"); status != 200 || !strings.Contains(text, "\nholdfast_http_requests_in_flight 0\n") {
 		t.Errorf("/metrics: %d %.200s", status, text)

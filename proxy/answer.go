@@ -60,6 +60,7 @@ var answers = []Answer{
 	{adapter.ReasonSlowClient, 200, jsonrpc.CodeInternal, "the client read its stream too slowly"},
 	{adapter.ReasonOverload, 503, jsonrpc.CodeInternal, "this replica is at a limit; `Retry-After` says when to try again"},
 	{adapter.ReasonQuota, 429, jsonrpc.CodeInternal, "this principal is at a limit; `Retry-After` says when to try again"},
+	{adapter.ReasonBusDown, 503, jsonrpc.CodeInternal, "another replica may hold the call, and was not reached: try again"},
 	{adapter.ReasonShutdown, 503, jsonrpc.CodeInternal, "this replica is stopping: try again"},
 	{adapter.ReasonUpstreamDown, 200, jsonrpc.CodeInternal, "no connection to the server, or no session with it"},
 	{adapter.ReasonUpstreamLost, 200, jsonrpc.CodeInternal, "the connection to the server broke before it answered"},

@@ -198,7 +198,10 @@ func (x *exchange) post() error {
 	x.req.Headers = &x.header
 	x.req.PrincipalHeader = string(x.header.principal.value)
 	x.req.Credentials.Authorization = string(x.header.authorization.value)
-	if len(x.route.Forward) > 0 {
+	switch {
+	case x.header.traced:
+		x.req.Credentials.Forward = forward(x.ctx.Request.Header.RawHeaders(), x.route.traced)
+	case len(x.route.Forward) > 0:
 		x.req.Credentials.Forward = forward(x.ctx.Request.Header.RawHeaders(), x.route.Forward)
 	}
 	round, err := s.engine.Begin(&x.req)

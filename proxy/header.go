@@ -22,6 +22,7 @@ type header struct {
 	repeated    string // a field of HTTP that must stand once and stands twice
 	repeatedMCP string // the same of MCP
 	folded      bool   // a line continues the one before
+	traced      bool   // it has a field of the W3C trace context
 	tooMany     bool   // more Mcp-Param-* than any tool has
 	decoded     []byte // room for what the Base64 sentinel hides
 }
@@ -94,6 +95,11 @@ func (h *header) take(name, value []byte, principal string) {
 		if fold(name, mcp.HeaderMethod) {
 			h.method.take(value, &h.repeatedMCP, mcp.HeaderMethod)
 		}
+		h.traced = h.traced || fold(name, traceFields[1])
+	case len(traceFields[0]):
+		h.traced = h.traced || fold(name, traceFields[0])
+	case len(traceFields[2]):
+		h.traced = h.traced || fold(name, traceFields[2])
 	case len("Content-Type"):
 		if fold(name, "Content-Type") {
 			h.contentType.take(value, &h.repeated, "Content-Type")
@@ -137,6 +143,10 @@ func (h *header) param(name, value []byte) {
 	}
 	h.params = append(h.params, field{name, value})
 }
+
+// traceFields go upstream from every request, so that a trace does not end
+// here: W3C Trace Context and Baggage.
+var traceFields = [...]string{"Traceparent", "Tracestate", "Baggage"}
 
 // forward collects the fields of a header section that go upstream, copied.
 func forward(section []byte, names []string) []adapter.Field {

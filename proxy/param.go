@@ -5,6 +5,7 @@ import (
 	"math"
 	"strconv"
 
+	"github.com/holdfast-mcp/holdfast/adapter"
 	"github.com/holdfast-mcp/holdfast/adapter/jsonrpc"
 	"github.com/holdfast-mcp/holdfast/adapter/mcp"
 )
@@ -21,6 +22,24 @@ func (h *header) CheckParams(rules []mcp.ParamRule, args []byte) error {
 		}
 	}
 	return nil
+}
+
+// Fields are the Mcp-Param-* headers as another replica needs them.
+func (h *header) Fields() []adapter.Field {
+	var fields []adapter.Field
+	for _, p := range h.params {
+		fields = append(fields, adapter.Field{Name: string(p.name), Value: string(p.value)})
+	}
+	return fields
+}
+
+// ParamHeaders makes of Fields what they came from.
+func ParamHeaders(fields []adapter.Field) adapter.ParamChecker {
+	h := new(header)
+	for _, f := range fields[:min(len(fields), maxParams)] {
+		h.params = append(h.params, field{[]byte(f.Name), []byte(f.Value)})
+	}
+	return h
 }
 
 func (h *header) checkParam(rule *mcp.ParamRule, args []byte) error {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,6 +43,7 @@ type Server struct {
 
 type route struct {
 	Route
+	traced  []string // Forward, and the fields of a trace
 	metrics *routeMetrics
 }
 
@@ -64,7 +67,7 @@ func New(settings Settings, engine Engine, log zerolog.Logger, reg prometheus.Re
 	}
 	upstreams := map[string]struct{}{}
 	for _, r := range settings.Routes {
-		s.only = &route{Route: r, metrics: s.metrics.upstream(r.Upstream)}
+		s.only = &route{Route: r, traced: withTrace(r.Forward), metrics: s.metrics.upstream(r.Upstream)}
 		s.routes[r.Path] = s.only
 		upstreams[r.Upstream] = struct{}{}
 	}
@@ -96,6 +99,17 @@ func New(settings Settings, engine Engine, log zerolog.Logger, reg prometheus.Re
 		s.http.ReadTimeout, s.http.IdleTimeout = settings.ReadTimeout, settings.IdleTimeout
 	}
 	return s
+}
+
+// withTrace adds the fields of a trace to the names of header fields.
+func withTrace(names []string) []string {
+	all := slices.Clone(names)
+	for _, field := range traceFields {
+		if !slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, field) }) {
+			all = append(all, field)
+		}
+	}
+	return all
 }
 
 // Serve accepts connections until Shutdown, and then returns nil. It owns ln.

@@ -16,13 +16,18 @@ type entry struct {
 	server *Server
 	key    Key
 	text   string
+	digest uint64 // which replica is its home is found by
 
 	tools tools
 
 	mu       sync.Mutex
 	sessions []*Session
-	opening  int      // sessions being opened
-	first    *opening // the primary that is being opened, or nil
+	adopted  []*Session // which Adopt made: calls that began elsewhere are on them, and no others
+	opening  int        // sessions being opened
+	first    *opening   // the primary that is being opened, or nil
+	homing   *opening   // likewise, by this replica as its home, where sessions are shared
+	gone     string     // the id of the primary that the server does not know any more, or \"\"
+	tending  bool       // tend is at work
 	waiters  []chan *Session
 	shutDown bool
 }
@@ -33,21 +38,25 @@ type opening struct {
 	session *Session
 	err     error
 	creds   Credentials
+	asHome  bool // this replica is the key's home
 }
 
 // try lends a session that is free at once, or returns nil.
 func (e *entry) try(eligible bool) *Session {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.pick(eligible)
+	return e.pick(eligible, false)
 }
 
 // pick must be called with mu held.
-func (e *entry) pick(eligible bool) *Session {
+func (e *entry) pick(eligible, asHome bool) *Session {
 	if e.shutDown || len(e.sessions) == 0 || len(e.waiters) > 0 && eligible {
 		return nil
 	}
 	alone := eligible && e.server.pushes.Load()
+	if alone && !asHome && e.away() {
+		return nil // the home gives the places out
+	}
 	for _, s := range e.sessions {
 		if !alone || s.eligible == 0 {
 			e.lend(s, eligible)
@@ -65,21 +74,29 @@ func (e *entry) lend(s *Session, eligible bool) {
 	}
 }
 
-// acquire lends a session. again says that the entry is of no more use.
-func (e *entry) acquire(ctx context.Context, eligible bool, creds Credentials) (s *Session, again bool, err error) {
+// acquire lends a session. asHome says that it is for a peer that takes this
+// replica for the key's home. again says that the entry is of no more use.
+func (e *entry) acquire(ctx context.Context, eligible bool, creds Credentials, asHome bool) (s *Session, again bool, err error) {
 	for {
 		e.mu.Lock()
 		if e.shutDown {
 			e.mu.Unlock()
 			return nil, true, nil
 		}
-		if s := e.pick(eligible); s != nil {
+		if s := e.pick(eligible, asHome); s != nil {
 			e.mu.Unlock()
 			return s, false, nil
 		}
 		if len(e.sessions) == 0 {
-			s, retry, err := e.primary(ctx, eligible, creds)
+			s, retry, err := e.primary(ctx, creds, asHome)
 			if !retry {
+				return s, false, err
+			}
+			continue
+		}
+		if !asHome && e.away() {
+			e.mu.Unlock()
+			if s, err := e.place(ctx, creds); s != nil || err != nil {
 				return s, false, err
 			}
 			continue
@@ -96,6 +113,9 @@ func (e *entry) acquire(ctx context.Context, eligible bool, creds Credentials) (
 		e.opening++
 		e.mu.Unlock()
 		s, err := e.server.open(ctx, e, creds)
+		if err != nil {
+			e.server.sessions.Add(-1)
+		}
 		e.mu.Lock()
 		e.opening--
 		if err == nil {
@@ -113,24 +133,31 @@ func (e *entry) add(s *Session) error {
 		e.server.background(func() { e.server.end(s) })
 		return ErrClosed
 	}
+	e.server.register(s)
 	e.sessions = append(e.sessions, s)
 	return nil
 }
 
 // primary opens the key's first session, once however many calls wait. It is
 // called with mu held and returns without. retry says to look again.
-func (e *entry) primary(ctx context.Context, eligible bool, creds Credentials) (s *Session, retry bool, err error) {
-	o := e.first
+func (e *entry) primary(ctx context.Context, creds Credentials, asHome bool) (s *Session, retry bool, err error) {
+	// The home opens it for a peer also while this replica waits for a peer that
+	// it takes for the home: the two may wait for each other.
+	slot := &e.first
+	if asHome = e.shares() && (asHome || !e.away()); asHome {
+		slot = &e.homing
+	}
+	o := *slot
 	if o == nil {
 		if !e.server.reserve() && !e.server.evict() {
 			e.mu.Unlock()
 			return nil, false, fmt.Errorf("%w: sessions.max is reached", ErrFull)
 		}
-		o = &opening{done: make(chan struct{}), creds: creds}
-		e.first = o
+		o = &opening{done: make(chan struct{}), creds: creds, asHome: asHome}
+		*slot = o
 		e.opening++
 		e.mu.Unlock()
-		e.server.background(func() { e.openPrimary(o) })
+		e.server.background(func() { e.openPrimary(o, slot) })
 	} else {
 		e.mu.Unlock()
 	}
@@ -149,22 +176,26 @@ func (e *entry) primary(ctx context.Context, eligible bool, creds Credentials) (
 	return nil, true, nil
 }
 
-func (e *entry) openPrimary(o *opening) {
+func (e *entry) openPrimary(o *opening, slot **opening) {
 	ctx, cancel := context.WithTimeout(e.server.ctx, e.server.settings.OpenTimeout)
 	defer cancel()
-	s, err := e.server.open(ctx, e, o.creds)
+	s, err := e.openFor(ctx, o)
 	e.mu.Lock()
 	e.opening--
-	e.first = nil
-	if err == nil {
-		err = e.add(s)
+	*slot = nil
+	if err == nil && s != nil {
+		err = e.settle(s)
 	}
 	o.session, o.err = s, err
 	e.mu.Unlock()
+	if s == nil {
+		e.server.sessions.Add(-1)
+	}
 	if err != nil {
 		e.server.complain(err)
 	}
 	close(o.done)
+	e.tend()
 }
 
 // wait queues for a session without an eligible call, first come, first
@@ -212,12 +243,21 @@ func (e *entry) hold(s *Session) {
 
 // release takes a session back and gives it to the call that waits longest.
 func (e *entry) release(s *Session, eligible bool) {
+	if e.take(s, eligible) {
+		e.tellFree(s)
+	}
+}
+
+// take is release, but for a place that the home has lent, of which it reports
+// that there is one.
+func (e *entry) take(s *Session, eligible bool) (free bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s.users--
 	s.lastUse = time.Now()
 	if eligible {
 		s.eligible--
+		free = s.places > 0 && s.freed()
 	}
 	if s.eligible == 0 && len(e.waiters) > 0 && slices.Contains(e.sessions, s) {
 		turn := e.waiters[0]
@@ -225,20 +265,32 @@ func (e *entry) release(s *Session, eligible bool) {
 		e.lend(s, true)
 		turn <- s
 	}
-	if e.key.Ephemeral && s.users == 0 {
-		if i := slices.Index(e.sessions, s); i >= 0 {
-			e.sessions = slices.Delete(e.sessions, i, i+1)
-			e.server.background(func() { e.server.end(s) })
-		}
+	if e.key.Ephemeral && s.users == 0 && e.remove(s) {
+		e.server.background(func() { e.server.end(s) })
 	}
+	return free
+}
+
+// remove takes a session off the entry. It reports whether it was there. mu is
+// held.
+func (e *entry) remove(s *Session) bool {
+	list := &e.sessions
+	if s.adopted {
+		list = &e.adopted
+	}
+	i := slices.Index(*list, s)
+	if i >= 0 {
+		*list = slices.Delete(*list, i, i+1)
+	}
+	return i >= 0
 }
 
 // drop takes a session off the pool that the server no longer knows.
 func (e *entry) drop(s *Session) {
 	e.mu.Lock()
-	i := slices.Index(e.sessions, s)
-	if i >= 0 {
-		e.sessions = slices.Delete(e.sessions, i, i+1)
+	here := e.remove(s)
+	if here && !s.apart {
+		e.gone = s.id
 	}
 	waiters := e.waiters
 	e.waiters = nil
@@ -247,7 +299,7 @@ func (e *entry) drop(s *Session) {
 	for _, turn := range waiters {
 		turn <- nil // look again: there may be room for a new one
 	}
-	if i >= 0 && !shut {
+	if here && !shut {
 		e.server.background(func() { e.server.end(s) })
 	}
 }
@@ -256,42 +308,65 @@ func (e *entry) drop(s *Session) {
 // an entry without sessions off the books.
 func (e *entry) expire(now time.Time) {
 	set := e.server.settings
-	var idle, live []*Session
+	var idle, live, asked []*Session
 	e.mu.Lock()
+	over := func(s *Session, ttl time.Duration) bool {
+		if s.users > 0 || now.Sub(s.lastUse) <= ttl {
+			live = append(live, s)
+			return false
+		}
+		if s.reach() && s.holds() { // peers may use it
+			if !s.ending {
+				asked = append(asked, s)
+			}
+			s.ending = true
+			return false
+		}
+		idle = append(idle, s)
+		return true
+	}
 	kept := e.sessions[:0]
 	for i, s := range e.sessions {
 		ttl := set.IdleTTL
 		if i > 0 {
 			ttl = min(ttl, overflowTTL) // overflow serves a burst
 		}
-		if s.users == 0 && now.Sub(s.lastUse) > ttl {
-			idle = append(idle, s)
-		} else {
+		if !over(s, ttl) {
 			kept = append(kept, s)
-			live = append(live, s)
 		}
 	}
 	clear(e.sessions[len(kept):])
 	e.sessions = kept
-	empty := len(kept) == 0 && e.opening == 0 && len(e.waiters) == 0
+	e.adopted = slices.DeleteFunc(e.adopted, func(s *Session) bool { return over(s, min(set.IdleTTL, overflowTTL)) })
+	empty := len(kept) == 0 && len(e.adopted) == 0 && e.opening == 0 && len(e.waiters) == 0
 	if empty {
 		e.shutDown = true
+	}
+	var lower []*Session
+	for _, s := range live {
+		if (s.holds() || !s.reach()) && now.Sub(s.lowered) > lowerPause && s.levelLong() {
+			s.lowered = now
+			lower = append(lower, s)
+		}
 	}
 	e.mu.Unlock()
 	for _, s := range idle {
 		e.server.background(func() { e.server.end(s) })
 	}
+	for _, s := range asked {
+		e.server.background(func() { e.endUnused(s) })
+	}
 	for _, s := range live {
 		s.expireOrphans(now)
-		if s.levelLong() {
-			e.server.background(func() {
-				ctx, cancel := context.WithTimeout(e.server.ctx, set.PostTimeout)
-				defer cancel()
-				if err := s.lowerLevel(ctx); err != nil {
-					e.server.log.Debug().Err(err).Str("upstream", set.Name).Msg("log level not lowered")
-				}
-			})
-		}
+	}
+	for _, s := range lower {
+		e.server.background(func() {
+			ctx, cancel := context.WithTimeout(e.server.ctx, set.PostTimeout)
+			defer cancel()
+			if err := s.lowerLevel(ctx); err != nil {
+				e.server.log.Debug().Err(err).Str("upstream", set.Name).Msg("log level not lowered")
+			}
+		})
 	}
 	if empty {
 		e.server.mu.Lock()
@@ -302,14 +377,39 @@ func (e *entry) expire(now time.Time) {
 	}
 }
 
+// endUnused ends an idle session that this replica holds, unless peers use it.
+func (e *entry) endUnused(s *Session) {
+	ctx, cancel := context.WithTimeout(e.server.ctx, e.server.settings.PostTimeout)
+	defer cancel()
+	replies := e.server.askAll(ctx, &parcel{kind: askUsing, id: s.id})
+	used := slices.ContainsFunc(replies, func(r reply) bool { return r.kind == sayUsing && r.flag })
+	e.mu.Lock()
+	s.ending = false
+	if used || s.users > 0 {
+		s.lastUse = time.Now()
+		e.mu.Unlock()
+		return
+	}
+	here := e.remove(s)
+	e.mu.Unlock()
+	if here {
+		s.close(ctx, true)
+		e.server.sessions.Add(-1)
+	}
+}
+
+// lowerPause is the time between two attempts to lower a session's log level:
+// calls of other replicas may keep it up.
+const lowerPause = 5 * time.Second
+
 // overflowTTL is how long a session beyond the primary stays without a use.
 const overflowTTL = time.Minute
 
 // shut makes the entry unusable and returns its sessions.
 func (e *entry) shut() []*Session {
 	e.mu.Lock()
-	sessions, waiters := e.sessions, e.waiters
-	e.sessions, e.waiters, e.shutDown = nil, nil, true
+	sessions, waiters := append(e.sessions, e.adopted...), e.waiters
+	e.sessions, e.adopted, e.waiters, e.shutDown = nil, nil, nil, true
 	e.mu.Unlock()
 	for _, turn := range waiters {
 		turn <- nil
@@ -323,10 +423,12 @@ func (e *entry) idleSession() *Session {
 		return nil
 	}
 	defer e.mu.Unlock()
-	for i, s := range e.sessions {
-		if s.users == 0 {
-			e.sessions = slices.Delete(e.sessions, i, i+1)
-			return s
+	for _, list := range [...][]*Session{e.adopted, e.sessions} {
+		for _, s := range list {
+			if s.users == 0 {
+				e.remove(s)
+				return s
+			}
 		}
 	}
 	return nil
@@ -354,7 +456,7 @@ func (s *Server) evict() bool {
 			s.background(func() {
 				ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), s.settings.PostTimeout)
 				defer cancel()
-				session.close(ctx)
+				session.close(ctx, !s.endElsewhere(ctx, session))
 			})
 			return true
 		}
@@ -366,6 +468,6 @@ func (s *Server) evict() bool {
 func (s *Server) end(session *Session) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), s.settings.PostTimeout)
 	defer cancel()
-	session.close(ctx)
+	session.close(ctx, !s.endElsewhere(ctx, session))
 	s.sessions.Add(-1)
 }

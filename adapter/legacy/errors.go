@@ -17,6 +17,9 @@ var (
 	// ErrMalformed: the answer is not HTTP or JSON-RPC, or exceeds a limit. The
 	// request may have run.
 	ErrMalformed = errors.New("upstream answer is malformed")
+	// ErrNotResumable: the server does not go on with the stream that an exchange
+	// was to resume. Its request may have run.
+	ErrNotResumable = errors.New("upstream does not go on with the stream")
 	// ErrDeadline: nothing more came in time; the exchange goes on.
 	ErrDeadline = errors.New("nothing came in time")
 	// ErrNeedsRun: the exchange's stream broke and can be resumed, by Run.

@@ -30,8 +30,9 @@ type Exchange struct {
 	stream
 	sink     Sink
 	id       uint64
-	eligible bool // it may be asked something, and holds a place on its session for it
-	askable  bool // its method may be; what arrives on its own stream is its own, declared or not
+	foreign  string // the id upstream, where another replica has made it; else ""
+	eligible bool   // it may be asked something, and holds a place on its session for it
+	askable  bool   // its method may be; what arrives on its own stream is its own, declared or not
 	level    mcp.Level
 	creds    Credentials
 
@@ -45,6 +46,7 @@ type Exchange struct {
 	named   string          // the session id of an answer to initialize
 	body    []byte          // a JSON body that did not fit the connection's buffer
 	ended   bool            // the sink has had its last word; guarded by session.mu
+	resumed *resumption     // of an exchange that Resume made, until its stream stands
 }
 
 type phase uint8
@@ -60,7 +62,12 @@ const (
 func (x *Exchange) Session() *Session { return x.session }
 
 // AppendID appends the request id, a JSON string.
-func (x *Exchange) AppendID(dst []byte) []byte { return x.session.server.AppendID(dst, x.id) }
+func (x *Exchange) AppendID(dst []byte) []byte {
+	if x.foreign != "" {
+		return jsonrpc.AppendQuote(dst, x.foreign)
+	}
+	return x.session.server.AppendID(dst, x.id)
+}
 
 // SetMessage hands over the JSON-RPC request to send. The exchange owns text,
 // which should come from Text, from here on.
@@ -141,7 +148,7 @@ func (x *Exchange) Send(ctx context.Context, dial bool) error {
 //
 // Hot: once or twice per call.
 func (x *Exchange) Step(until time.Time) error {
-	if x.conn == nil {
+	if x.conn == nil || x.headDue {
 		return ErrNeedsRun
 	}
 	x.conn.setDeadlineNear(until)
@@ -222,16 +229,24 @@ func (x *Exchange) aborted() bool {
 }
 
 func (x *Exchange) advance(ctx context.Context) error {
-	if c := x.conn; c != nil {
+	if c := x.conn; c != nil && !x.headDue {
 		c.dry = true
 		err := x.read(false)
 		c.dry = false
 		return err
 	}
-	if err := x.reopen(ctx, x.creds); err != nil {
+	if !x.headDue {
+		if x.resumed != nil && x.lastID == nil {
+			return fmt.Errorf("%w: no event id is known", ErrNotResumable)
+		}
+		if err := x.ask(ctx, x.creds); err != nil {
+			return err
+		}
+	}
+	if err := x.accept(); err != nil {
 		return err
 	}
-	x.phase = phaseSSE
+	x.phase, x.resumed = phaseSSE, nil
 	return nil
 }
 
@@ -244,6 +259,9 @@ func (x *Exchange) Ended() bool {
 
 // resumable: only a stream whose events have ids can go on, and only so often.
 func (x *Exchange) resumable(err error) bool {
+	if x.resumed != nil && !x.resumed.patient(x) {
+		return false
+	}
 	return x.phase == phaseSSE && x.lastID != nil && x.resumes < x.session.server.settings.MaxResumes && transient(err)
 }
 
@@ -372,7 +390,9 @@ func (x *Exchange) vacate() {
 
 func (x *Exchange) fail(err error) {
 	var status *StatusError
-	if x.phase == phaseSSE && errors.As(err, &status) {
+	if x.resumed != nil {
+		err = notResumed(err)
+	} else if x.phase == phaseSSE && errors.As(err, &status) {
 		// It answered the GET that was to go on with the stream. The request was
 		// accepted long before: not even a 401 means that it has not run.
 		err = fmt.Errorf("%w: going on with it was answered with HTTP %d", ErrBroken, status.Status)
@@ -388,7 +408,7 @@ func asBroken(err error) error {
 	var status *StatusError
 	switch {
 	case errors.As(err, &status), errors.Is(err, ErrMalformed), errors.Is(err, ErrSessionGone),
-		errors.Is(err, ErrUnreachable), errors.Is(err, ErrBroken), errors.Is(err, ErrClosed):
+		errors.Is(err, ErrUnreachable), errors.Is(err, ErrBroken), errors.Is(err, ErrClosed), errors.Is(err, ErrNotResumable):
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrBroken, err)
@@ -424,11 +444,15 @@ func (x *Exchange) Finish() {
 // Cancel tells the server that nobody waits for the exchange any more. Spec
 // 2025-11-25, basic/utilities/cancellation. It does not wait.
 func (x *Exchange) Cancel(reason string) {
+	x.session.cancel(x.creds, x.AppendID(nil), reason)
+}
+
+func (s *Session) cancel(creds Credentials, id []byte, reason string) {
 	text := getText(128)
 	text = append(text, `{"jsonrpc":"2.0","method":"`+mcp.NotifyCancelled+`","params":{"requestId":`...)
-	text = x.AppendID(text)
+	text = append(text, id...)
 	text = append(text, `,"reason":`...)
 	text = jsonrpc.AppendQuote(text, reason)
 	text = append(text, `}}`...)
-	x.session.enqueue(x.creds, text)
+	s.enqueue(creds, text)
 }

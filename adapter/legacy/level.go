@@ -33,9 +33,7 @@ func (s *Session) RaiseLevel(ctx context.Context, creds Credentials) error {
 	if !s.LevelShort() {
 		return nil
 	}
-	return s.setLevel(ctx, creds, func(want, have mcp.Level) bool {
-		return want != mcp.LevelNone && (have == mcp.LevelNone || want < have)
-	})
+	return s.setLevel(ctx, creds, raise)
 }
 
 // LevelShort reports whether a live call wants more log messages than the
@@ -58,14 +56,30 @@ func (s *Session) levelLong() bool {
 	return s.level != mcp.LevelNone && s.level != mcp.LevelEmergency && (want == mcp.LevelNone || want > s.level)
 }
 
-// lowerLevel is RaiseLevel's way back.
+// lowerLevel is RaiseLevel's way back. Calls of other replicas keep the level
+// up.
 func (s *Session) lowerLevel(ctx context.Context) error {
-	return s.setLevel(ctx, s.housekeeping(), func(want, have mcp.Level) bool {
+	lower := func(want, have mcp.Level) bool {
 		return have != mcp.LevelNone && (want == mcp.LevelNone || want > have)
-	})
+	}
+	if err := s.setLevelAmong(ctx, s.Housekeeping(), s.levelElsewhere(ctx), lower); err != nil {
+		return err
+	}
+	// A call that has raised it elsewhere meanwhile must not lose its messages.
+	return s.setLevelAmong(ctx, s.Housekeeping(), s.levelElsewhere(ctx), raise)
+}
+
+func raise(want, have mcp.Level) bool {
+	return want != mcp.LevelNone && (have == mcp.LevelNone || want < have)
 }
 
 func (s *Session) setLevel(ctx context.Context, creds Credentials, due func(want, have mcp.Level) bool) error {
+	return s.setLevelAmong(ctx, creds, mcp.LevelNone, due)
+}
+
+// setLevelAmong asks the server for the level that the live calls want, here and
+// elsewhere.
+func (s *Session) setLevelAmong(ctx context.Context, creds Credentials, elsewhere mcp.Level, due func(want, have mcp.Level) bool) error {
 	select {
 	case s.levelMu <- struct{}{}:
 	case <-ctx.Done():
@@ -73,7 +87,7 @@ func (s *Session) setLevel(ctx context.Context, creds Credentials, due func(want
 	}
 	defer func() { <-s.levelMu }()
 	s.mu.Lock()
-	want, have := s.wantLevel(), s.level
+	want, have := moreVerbose(s.wantLevel(), elsewhere), s.level
 	s.mu.Unlock()
 	if !due(want, have) {
 		return nil
@@ -88,5 +102,8 @@ func (s *Session) setLevel(ctx context.Context, creds Credentials, due func(want
 	s.mu.Lock()
 	s.level = want
 	s.mu.Unlock()
+	if s.reach() {
+		s.server.tellAll(&parcel{kind: tellLevel, id: s.id, level: want})
+	}
 	return nil
 }

@@ -112,6 +112,10 @@ func (s *Session) settleTopic(ctx context.Context, creds Credentials, uri string
 	if want == t.active || over && !want {
 		return nil
 	}
+	if !want && s.topicElsewhere(ctx, uri) {
+		t.active = false
+		return nil
+	}
 	method := mcp.MethodSubscribe
 	if !want {
 		method = mcp.MethodUnsubscribe
@@ -121,6 +125,10 @@ func (s *Session) settleTopic(ctx context.Context, creds Credentials, uri string
 		return err
 	}
 	t.active = want
+	if !want && s.topicElsewhere(ctx, uri) { // it came in between, and has lost its subscription
+		_, err := s.Request(ctx, creds, mcp.MethodSubscribe, params)
+		return err
+	}
 	return nil
 }
 
@@ -137,8 +145,16 @@ func (s *Session) notify(m *jsonrpc.Message) {
 	}
 }
 
-// missed tells all listeners that there may have been notifications.
+// missed tells all listeners, wherever they are, that there may have been
+// notifications.
 func (s *Session) missed() {
+	s.missedHere()
+	if s.reach() {
+		s.server.tellAll(&parcel{kind: tellMissed, id: s.id})
+	}
+}
+
+func (s *Session) missedHere() {
 	s.mu.Lock()
 	listeners := make([]Listener, 0, len(s.listeners))
 	for l := range s.listeners {

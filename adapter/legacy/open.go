@@ -20,20 +20,13 @@ func isReset(err error) bool {
 }
 
 // open does the handshake: initialize, initialized, and the GET stream. Spec
-// 2025-11-25, basic/lifecycle. The caller has reserved the session's place,
-// which is free again after an error.
+// 2025-11-25, basic/lifecycle. The caller has reserved the session's place.
 func (s *Server) open(ctx context.Context, e *entry, creds Credentials) (*Session, error) {
-	session := &Session{
-		server: s, entry: e, caps: e.key.Caps, creds: creds,
-		calls: make(map[uint64]*Exchange), levelMu: make(chan struct{}, 1), lastUse: time.Now(),
-		info: &Info{},
-	}
-	session.outbox = &outbox{session: session, held: true}
-	streams, stop := context.WithCancel(s.ctx)
-	session.stop = stop
+	session := s.newSession(e, creds)
+	session.outbox.held = true
 	session.setHeads()
+	session.opened = true
 	if err := session.handshake(ctx, creds); err != nil {
-		stop()
 		session.outbox.close(ctx)
 		if session.id != "" { // the server has opened it: it must not stay behind there
 			s.background(func() {
@@ -44,13 +37,13 @@ func (s *Server) open(ctx context.Context, e *entry, creds Credentials) (*Sessio
 				}
 			})
 		}
-		s.sessions.Add(-1)
 		return nil, fmt.Errorf("open a session with upstream %s: %w", s.settings.Name, err)
 	}
+	if s.settings.Peers != nil && session.id != "" {
+		session.holder = s.settings.Peers.Self()
+	}
 	if !s.noStream.Load() {
-		standing := make(chan struct{})
-		session.wg.Add(1)
-		go session.listen(streams, creds, standing)
+		standing := session.startListening(creds, nil, false)
 		wait := time.NewTimer(s.settings.StreamWait)
 		defer wait.Stop()
 		select {
@@ -60,6 +53,16 @@ func (s *Server) open(ctx context.Context, e *entry, creds Credentials) (*Sessio
 		}
 	}
 	return session, nil
+}
+
+func (s *Server) newSession(e *entry, creds Credentials) *Session {
+	session := &Session{
+		server: s, entry: e, caps: e.key.Caps, creds: creds,
+		calls: make(map[uint64]*Exchange), levelMu: make(chan struct{}, 1), lastUse: time.Now(),
+		info: &Info{},
+	}
+	session.outbox = &outbox{session: session}
+	return session
 }
 
 func (s *Session) handshake(ctx context.Context, creds Credentials) error {
@@ -177,7 +180,7 @@ func (i *Info) read(result []byte) error {
 // those that the server refused for the GET stream: a token is refreshed in time.
 func (s *Session) otherCredentials(ctx context.Context, st *stream, refused Credentials) (Credentials, error) {
 	for {
-		if creds := s.housekeeping(); !slices.Equal(creds, refused) {
+		if creds := s.Housekeeping(); !slices.Equal(creds, refused) {
 			return creds, nil
 		}
 		if err := st.sleep(ctx, s.server.settings.RetryMax); err != nil {
@@ -187,19 +190,18 @@ func (s *Session) otherCredentials(ctx context.Context, st *stream, refused Cred
 }
 
 // listen keeps the session's GET stream open and routes what comes on it,
-// until ctx ends or the server has no such stream. standing is closed once the
-// server has answered for the first time. Spec 2025-11-25, basic/transports,
-// "Listening for Messages from the Server".
-func (s *Session) listen(ctx context.Context, creds Credentials, standing chan struct{}) {
-	defer s.wg.Done()
-	st := &stream{session: s}
+// until ctx ends or the server has no such stream. It begins behind an event,
+// where st has its id; late says that something may have come before. standing
+// is closed once the server has answered for the first time. Spec 2025-11-25,
+// basic/transports, "Listening for Messages from the Server".
+func (s *Session) listen(ctx context.Context, st *stream, creds Credentials, late bool, standing chan struct{}) {
 	stop := context.AfterFunc(ctx, st.interrupt)
 	defer stop()
 	defer st.dropConn()
 	defer st.sse.free()
 	answered, stood := false, false
 	for ctx.Err() == nil {
-		blind := stood && st.lastID == nil // what came meanwhile is lost
+		blind := (stood || late) && st.lastID == nil // what came meanwhile is lost
 		err := st.reopen(ctx, creds)
 		if err == nil {
 			if stood = true; blind {
@@ -239,7 +241,7 @@ func (s *Session) listen(ctx context.Context, creds Credentials, standing chan s
 			}
 			return
 		}
-		creds = s.housekeeping()
+		creds = s.Housekeeping()
 		if st.resumes == 0 {
 			st.resumes = 1 // a stream that ended after events is opened again after a pause
 		}

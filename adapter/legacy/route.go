@@ -26,11 +26,14 @@ func (o Orphan) refusal(why string) []byte {
 func (s *Session) route(x *Exchange, m *jsonrpc.Message, borrowed bool) {
 	switch {
 	case m.IsResponse():
-		if y := s.find(m.ID); y != nil {
-			y.respond(m, borrowed && y == x)
-			if y != x {
-				y.Abort() // its own stream has nothing more to say, and may never end
-			}
+		y := s.find(m.ID)
+		if y == nil {
+			s.forward(m.ID, m)
+			return
+		}
+		y.respond(m, borrowed && y == x)
+		if y != x {
+			y.Abort() // its own stream has nothing more to say, and may never end
 		}
 	case m.IsRequest():
 		s.routeRequest(x, m, borrowed)
@@ -42,18 +45,23 @@ func (s *Session) route(x *Exchange, m *jsonrpc.Message, borrowed bool) {
 // find returns the exchange that a raw request id or progress token names.
 func (s *Session) find(id []byte) *Exchange {
 	n, ok := s.server.parseID(id)
-	if !ok {
-		return nil
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.calls[n]
+	if ok {
+		if x := s.calls[n]; x != nil && x.foreign == "" {
+			return x
+		}
+	}
+	if len(s.foreign) == 0 || len(id) < 2 || id[0] != '"' {
+		return nil
+	}
+	return s.foreign[string(id[1:len(id)-1])]
 }
 
 func (s *Session) routeRequest(x *Exchange, m *jsonrpc.Message, borrowed bool) {
 	switch m.Method {
 	case mcp.MethodPing:
-		s.enqueue(s.housekeeping(), jsonrpc.AppendResult(getText(64), m.ID, []byte("{}")))
+		s.enqueue(s.Housekeeping(), jsonrpc.AppendResult(getText(64), m.ID, []byte("{}")))
 	case mcp.MethodElicit, mcp.MethodCreateMessage, mcp.MethodRootsList:
 		if x != nil && x.askable {
 			x.sink.Receive(m, borrowed)
@@ -75,56 +83,70 @@ func (s *Session) attribute(x *Exchange, m *jsonrpc.Message) {
 		s.refuse(m, jsonrpc.CodeMethodNotFound, "the client did not declare the capability for "+m.Method)
 		return
 	}
-	s.mu.Lock()
-	var only *Exchange
-	candidates := 0
-	for _, y := range s.calls {
-		if y.eligible && y != x {
-			only = y
-			candidates++
-		}
+	switch {
+	case !s.reach():
+		only, candidates := s.candidate(true, x)
+		s.decide(x, m, only, nil, candidates)
+	case x == nil:
+		s.attributeAmong(x, m) // in order with what follows on the GET stream
+	default:
+		s.attributeLater(x, m)
 	}
+}
+
+// decide gives an input request to the one call that it can be for, of this
+// replica or of a peer.
+func (s *Session) decide(x *Exchange, m *jsonrpc.Message, only *Exchange, there *reply, candidates int) {
 	if candidates == 0 {
-		kept := len(s.orphans) < s.server.settings.MaxOrphans
-		if kept {
-			s.orphans = append(s.orphans, Orphan{
-				ID: bytes.Clone(m.ID), Method: m.Method, Params: bytes.Clone(m.Params),
-				until: time.Now().Add(s.server.settings.OrphanTTL),
-			})
-		}
-		s.mu.Unlock()
-		if !kept {
-			s.refuse(m, jsonrpc.CodeInternal, "too many requests wait for a call of the client")
+		if !s.keepOrphan(x, m) { // a call came meanwhile
+			s.attribute(x, m)
 		}
 		return
 	}
-	s.mu.Unlock()
 	if x == nil {
 		s.server.learnPush()
 	}
-	if candidates > 1 {
+	switch {
+	case candidates > 1:
 		s.server.noisy.Warn().Str("upstream", s.server.settings.Name).Str("method", m.Method).Int("calls", candidates).
 			Msg("input request refused: it came on the GET stream while several calls of the session were in flight")
 		s.refuse(m, jsonrpc.CodeInternal,
 			"several calls of this session are in flight, and the request does not say which it belongs to: send it on the call's own stream")
-		return
+	case only != nil:
+		only.sink.Receive(m, false)
+	default:
+		s.pass(there, m)
 	}
-	only.sink.Receive(m, false)
 }
 
 // HasOrphans reports whether input requests wait for an eligible call.
 func (s *Session) HasOrphans() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.orphans) > 0
+	return len(s.orphans) > 0 || len(s.noted) > 0
 }
 
-// TakeOrphans returns the input requests that waited for an eligible call.
+// TakeOrphans returns the input requests that waited for an eligible call, also
+// those that wait at other replicas, which it asks for them for at most a second
+// unless FetchOrphans has.
 func (s *Session) TakeOrphans() []Orphan {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	elsewhere := len(s.noted) > 0
+	s.mu.Unlock()
+	if elsewhere {
+		s.FetchOrphans(s.server.ctx)
+	}
+	return s.takeOrphans()
+}
+
+func (s *Session) takeOrphans() []Orphan {
+	s.mu.Lock()
 	taken := s.orphans
 	s.orphans = nil
+	s.mu.Unlock()
+	if len(taken) > 0 {
+		s.tellOrphans(0)
+	}
 	return taken
 }
 
@@ -149,10 +171,12 @@ func (s *Session) expireOrphans(now time.Time) {
 }
 
 func (s *Session) refuse(m *jsonrpc.Message, code int, why string) {
-	s.enqueue(s.housekeeping(), jsonrpc.AppendError(getText(256), m.ID, &jsonrpc.Error{Code: code, Message: why}))
+	s.enqueue(s.Housekeeping(), jsonrpc.AppendError(getText(256), m.ID, &jsonrpc.Error{Code: code, Message: why}))
 }
 
-func (s *Session) housekeeping() Credentials {
+// Housekeeping returns the credentials that last used the session: for what is
+// told to the server when no client is there.
+func (s *Session) Housekeeping() Credentials {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.creds
@@ -161,44 +185,38 @@ func (s *Session) housekeeping() Credentials {
 func (s *Session) routeNotification(x *Exchange, m *jsonrpc.Message, borrowed bool) {
 	switch m.Method {
 	case mcp.NotifyProgress:
-		if y := s.find(jsonrpc.Get(m.Params, mcp.MetaProgressToken)); y != nil {
+		token := jsonrpc.Get(m.Params, mcp.MetaProgressToken)
+		if y := s.find(token); y != nil {
 			y.sink.Receive(m, borrowed && y == x)
+		} else {
+			s.forward(token, m)
 		}
 	case mcp.NotifyMessage:
-		if x != nil {
+		switch {
+		case x != nil:
 			x.sink.Receive(m, borrowed)
-		} else if y := s.soleLogger(); y != nil {
-			y.sink.Receive(m, false)
+		case s.reach():
+			s.logAmong(m)
+		default:
+			if y, n := s.candidate(false, nil); n == 1 {
+				y.sink.Receive(m, false)
+			}
 		}
 	case mcp.NotifyCancelled:
-		s.withdrawn(m)
+		s.withdrawnHere(m)
+		s.tellNote(m)
 	case mcp.NotifyToolsChanged, mcp.NotifyPromptsChanged, mcp.NotifyResourcesChanged, mcp.NotifyResourceUpdated:
 		if m.Method == mcp.NotifyToolsChanged {
 			s.entry.forgetTools()
 		}
 		s.notify(m)
+		s.tellNote(m)
 	}
 }
 
-// soleLogger returns the call that a log message on the GET stream can be
-// about: many servers send all of them there. With several calls in flight
-// nobody can tell, and a message on another request's stream is forbidden
-// (spec 2026-07-28, server/utilities/logging).
-func (s *Session) soleLogger() *Exchange {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.calls) != 1 {
-		return nil
-	}
-	for _, y := range s.calls {
-		return y
-	}
-	return nil
-}
-
-// withdrawn: the server no longer wants an answer. Only the call that holds
+// withdrawnHere: the server no longer wants an answer. Only the call that holds
 // the question knows it; the others take no notice.
-func (s *Session) withdrawn(m *jsonrpc.Message) {
+func (s *Session) withdrawnHere(m *jsonrpc.Message) {
 	id := jsonrpc.Get(m.Params, "requestId")
 	if id == nil {
 		return

@@ -41,13 +41,21 @@ type Server struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // the janitor and everything it or Acquire starts
 
-	counter  atomic.Uint64
-	pushes   atomic.Bool  // the server pushes input requests on the GET stream
-	noStream atomic.Bool  // the server has no GET stream
-	sessions atomic.Int64 // open or opening
+	counter     atomic.Uint64
+	pushes      atomic.Bool  // the server pushes input requests on the GET stream
+	noStream    atomic.Bool  // the server has no GET stream
+	noIDs       atomic.Bool  // the server gives out no session ids
+	sessions    atomic.Int64 // open or opening
+	attributing atomic.Int64 // input requests whose calls are looked for in the background
 
 	info       atomic.Pointer[Info] // of the newest session
 	complained atomic.Int64         // when complain last logged, in Unix nanoseconds
+
+	hearing chan heard    // what peers have told, with Settings.Peers
+	stir    chan struct{} // makes the janitor look at the live peers now
+
+	knownMu sync.Mutex
+	byID    map[string]*Session // sessions with an id, with Settings.Peers
 
 	mu      sync.Mutex
 	entries map[string]*entry
@@ -64,8 +72,15 @@ func NewServer(settings Settings, log zerolog.Logger) (*Server, error) {
 	s.endpoint = endpoint
 	s.pushes.Store(settings.PushesOnGET)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.stir = make(chan struct{}, 1)
 	s.wg.Add(1)
 	go s.janitor()
+	if settings.Peers != nil {
+		s.byID = make(map[string]*Session)
+		s.hearing = make(chan heard, hearings)
+		s.wg.Add(1)
+		go s.hear()
+	}
 	return s, nil
 }
 
@@ -80,6 +95,7 @@ func (s *Server) learnPush() {
 	if !s.pushes.Swap(true) {
 		s.log.Info().Str("upstream", s.settings.Name).
 			Msg("upstream pushes its input requests on the GET stream: eligible calls get a session each from now on")
+		s.tellAll(&parcel{kind: tellPushes})
 	}
 }
 
@@ -92,7 +108,7 @@ func (s *Server) Acquire(ctx context.Context, key *Key, eligible bool, creds Cre
 		if err != nil {
 			return nil, err
 		}
-		session, again, err := e.acquire(ctx, eligible, creds)
+		session, again, err := e.acquire(ctx, eligible, creds, false)
 		if !again {
 			return session, err
 		}
@@ -134,7 +150,7 @@ func (s *Server) entry(key *Key) (*entry, error) {
 	if e == nil {
 		own := *key
 		own.ClientInfo, own.Extra = bytes.Clone(key.ClientInfo), bytes.Clone(key.Extra)
-		e = &entry{server: s, key: own, text: text}
+		e = &entry{server: s, key: own, text: text, digest: digestKey(s.settings.Name, text)}
 		s.entries[text] = e
 	}
 	return e, nil
@@ -211,6 +227,13 @@ func (s *Server) janitor() {
 			s.endpoint.expire(now)
 			for _, e := range s.all() {
 				e.expire(now)
+				e.tend()
+			}
+		case <-s.stir:
+			live := s.live()
+			for _, e := range s.all() {
+				e.freeLost(live)
+				e.tend()
 			}
 		}
 	}
@@ -235,8 +258,9 @@ func (s *Server) background(f func()) {
 	}()
 }
 
-// Close ends all sessions: each is deleted at the server, within ctx. Nothing
-// may be in flight any more.
+// Close ends all sessions, within ctx: each is deleted at the server, unless
+// peers use it, or it is held for calls that were let go; one of them takes it
+// over then. Nothing may be in flight any more.
 func (s *Server) Close(ctx context.Context) {
 	s.mu.Lock()
 	s.closed = true
@@ -250,7 +274,7 @@ func (s *Server) Close(ctx context.Context) {
 			go func() {
 				defer closing.Done()
 				defer func() { <-limit }()
-				session.close(ctx)
+				session.close(ctx, !s.endElsewhere(ctx, session))
 				s.sessions.Add(-1)
 			}()
 		}

@@ -40,22 +40,36 @@ type Session struct {
 	postHead []byte
 
 	outbox *outbox
-	stop   context.CancelFunc // ends the GET stream
-	wg     sync.WaitGroup     // the GET stream
+	opened bool // by a handshake of this replica
 
 	// Guarded by entry.mu.
 	users    int // exchanges and listeners
 	eligible int // of them, exchanges that may be asked something
 	lastUse  time.Time
+	adopted  bool           // it serves calls that began elsewhere or earlier, and no others
+	apart    bool           // and will serve no others: another session is the key's
+	ending   bool           // it is being found out whether peers use it
+	holder   string         // the replica that has the GET stream and may DELETE, or "": not known
+	remote   map[string]int // of eligible, those of other replicas, where this one is the home
+	granted  time.Time      // when a place was last lent to another replica
+	places   int            // eligible calls here that the home counts
+	offered  string         // the home that the session was last offered to
+	refused  time.Time      // when a home last did not take it over
+	lowered  time.Time      // when the log level was last seen to be too verbose
 
 	mu        sync.Mutex
 	calls     map[uint64]*Exchange
+	foreign   map[string]*Exchange // of calls, those whose id another replica has made
 	listeners map[Listener]struct{}
 	topics    map[string]*topic
 	orphans   []Orphan
 	creds     Credentials // of the last use, for housekeeping
 	gone      bool        // the server no longer knows the session
 	closed    bool
+	stands    *standing           // the GET stream, or nil
+	event     []byte              // where the GET stream ended, once it has
+	let       bool                // an exchange was let go
+	noted     map[string]struct{} // replicas where questions wait for an eligible call
 
 	levels  [mcp.LevelEmergency + 1]int // live calls by the level they want
 	levelMu chan struct{}               // a mutex that a context can give up: one setLevel at a time
@@ -91,6 +105,9 @@ func (s *Session) end(x *Exchange) bool {
 	}
 	x.ended = true
 	delete(s.calls, x.id)
+	if x.foreign != "" && s.foreign[x.foreign] == x {
+		delete(s.foreign, x.foreign)
+	}
 	s.levels[x.level]--
 	return true
 }
@@ -110,7 +127,7 @@ func (s *Session) markGone() {
 	s.mu.Unlock()
 	if !was {
 		s.entry.drop(s)
-		s.stop()
+		s.stopListening()
 		s.endListeners(ErrSessionGone)
 	}
 }
@@ -209,9 +226,10 @@ func (s *Session) enqueue(creds Credentials, text []byte) { s.outbox.put(creds, 
 // It takes ownership of text.
 func (s *Session) PostLater(creds Credentials, text []byte) { s.enqueue(creds, text) }
 
-// close ends the session: streams, waiting messages, and the session at the
-// server. Spec 2025-11-25, basic/transports, "Session Management", 5.
-func (s *Session) close(ctx context.Context) {
+// close ends the session: streams, waiting messages, and with remove the session
+// at the server. Spec 2025-11-25, basic/transports, "Session Management", 5.
+func (s *Session) close(ctx context.Context, remove bool) {
+	s.server.unregister(s)
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
@@ -227,9 +245,8 @@ func (s *Session) close(ctx context.Context) {
 		s.enqueue(creds, o.refusal("no call took the request before the session ended"))
 	}
 	s.outbox.close(ctx)
-	s.stop()
-	s.wg.Wait()
-	if s.id == "" || gone {
+	s.unhold()
+	if s.id == "" || gone || !remove {
 		return
 	}
 	if err := s.delete(ctx, creds); err != nil {

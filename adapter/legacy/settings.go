@@ -35,12 +35,15 @@ type Settings struct {
 	OrphanTTL    time.Duration
 	ToolsTTL     time.Duration // how long what tools/list said is believed
 
+	Peers    Peers // the other replicas; nil: this one is alone
+	Affinity bool  // the replicas share one session for each key, where the server gives out session ids
+
 	QueueEligible bool // sessions.eligible: queue
 	PushesOnGET   bool // known from the start; else learned
 
 	ClientName    string // clientInfo of initialize, where the client sent none
 	ClientVersion string
-	IDPrefix      string // first part of every upstream request id and progress token
+	IDPrefix      string // first part of every upstream request id and progress token; with Peers it is what they call this replica
 	TLS           *tls.Config
 }
 

@@ -16,14 +16,15 @@ import (
 type stream struct {
 	session *Session
 
-	mu          sync.Mutex // guards conn against interrupt
+	mu          sync.Mutex // guards conn against interrupt, and lastID against Position: their one writer reads without
 	conn        *conn
+	lastID      []byte // last event id, or nil
 	interrupted bool
 	pausing     chan struct{} // closed by interrupt while reopen waits; else nil
 
 	sse     sseDecoder
 	rest    []byte        // read, but not yet decoded; aliases the connection's buffer
-	lastID  []byte        // last event id, or nil
+	headDue bool          // reopen has asked for the stream, whose head has not been read
 	retry   time.Duration // the server's retry field; zero: none was sent
 	resumes int           // attempts since the last event
 	opened  time.Time     // when reopen last opened it
@@ -64,9 +65,7 @@ func (s *stream) event() ([]byte, error) {
 		}
 		s.resumes = 0
 		if ev.HasID {
-			if s.lastID = append(s.lastID[:0], ev.ID...); len(ev.ID) == 0 {
-				s.lastID = nil // the server took it back: nothing to go on from
-			}
+			s.setLastID(ev.ID)
 		}
 		if ev.Retry >= 0 {
 			s.retry = ev.Retry
@@ -74,6 +73,16 @@ func (s *stream) event() ([]byte, error) {
 		if len(ev.Data) > 0 {
 			return ev.Data, nil
 		}
+	}
+}
+
+// setLastID: an empty id takes the one before back, and there is nothing to go
+// on from.
+func (s *stream) setLastID(id []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lastID = append(s.lastID[:0], id...); len(id) == 0 {
+		s.lastID = nil
 	}
 }
 
@@ -100,7 +109,7 @@ func (s *stream) takeConn() *conn {
 }
 
 func (s *stream) dropConn() {
-	s.rest = nil
+	s.rest, s.headDue = nil, false
 	if c := s.takeConn(); c != nil {
 		c.close()
 		c.free()
@@ -166,6 +175,14 @@ const maxRetry = time.Minute
 // reopen opens the stream by GET, after the pause that is due. With a last
 // event id the server goes on where it was.
 func (s *stream) reopen(ctx context.Context, creds Credentials) error {
+	if err := s.ask(ctx, creds); err != nil {
+		return err
+	}
+	return s.accept()
+}
+
+// ask sends the GET of reopen.
+func (s *stream) ask(ctx context.Context, creds Credentials) error {
 	wait := s.pause()
 	s.resumes++
 	if wait > 0 {
@@ -180,10 +197,19 @@ func (s *stream) reopen(ctx context.Context, creds Credentials) error {
 	if err := s.setConn(c); err != nil {
 		return err
 	}
+	s.headDue = true
+	return nil
+}
+
+// accept reads the answer to ask. After ErrDeadline it can be called again.
+func (s *stream) accept() error {
 	if err := s.conn.readHead(); err != nil {
-		s.dropConn()
+		if !errors.Is(err, ErrDeadline) {
+			s.dropConn()
+		}
 		return err
 	}
+	s.headDue = false
 	r := &s.conn.resp
 	if r.status == 200 && r.kind == contentSSE {
 		s.opened = time.Now()
@@ -195,7 +221,7 @@ func (s *stream) reopen(ctx context.Context, creds Credentials) error {
 		s.session.markGone()
 		return ErrSessionGone
 	}
-	err = s.conn.statusError()
+	err := s.conn.statusError()
 	s.dropConn()
 	return err
 }

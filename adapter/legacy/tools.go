@@ -13,14 +13,18 @@ import (
 // tools remembers, for one key, which tools mirror arguments into headers. Few
 // do, and only those are kept.
 type tools struct {
-	mu      sync.Mutex
-	rules   map[string][]mcp.ParamRule
-	until   time.Time // zero: not known
-	pending chan struct{}
+	mu       sync.Mutex
+	rules    map[string][]mcp.ParamRule
+	harmless map[string]struct{}
+	until    time.Time // zero: not known
+	pending  chan struct{}
 }
 
 // maxRuled bounds the tools whose rules are kept.
 const maxRuled = 1024
+
+// maxHarmless bounds the tools that are remembered as harmless.
+const maxHarmless = 4096
 
 // maxPages bounds how many pages of tools/list are read.
 const maxPages = 64
@@ -40,6 +44,17 @@ func (s *Session) Rules(tool []byte) (rules []mcp.ParamRule, known bool) {
 		return nil, false
 	}
 	return t.rules[string(tool)], true
+}
+
+// Harmless reports whether the tool is known to be read-only or idempotent, so
+// that it may run twice: spec 2025-11-25, server/tools, "ToolAnnotations". The
+// annotations are the server's word, and were read with the header rules.
+func (s *Session) Harmless(tool string) bool {
+	t := &s.entry.tools
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, ok := t.harmless[tool]
+	return ok
 }
 
 // LoadRules asks the server for its tools, once however many calls wait. When
@@ -66,7 +81,7 @@ func (s *Session) LoadRules(ctx context.Context, creds Credentials) {
 			return
 		}
 	}
-	rules, err := s.readRules(ctx, creds)
+	rules, harmless, err := s.readTools(ctx, creds)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	close(t.pending)
@@ -79,35 +94,38 @@ func (s *Session) LoadRules(ctx context.Context, creds Credentials) {
 		s.server.noisy.Warn().Err(err).Str("upstream", s.server.settings.Name).Msg("tools not listed: Mcp-Param headers go unchecked")
 		ttl = min(ttl, 10*time.Second)
 	}
-	t.rules, t.until = rules, time.Now().Add(ttl)
+	t.rules, t.harmless, t.until = rules, harmless, time.Now().Add(ttl)
 }
 
-func (s *Session) readRules(ctx context.Context, creds Credentials) (map[string][]mcp.ParamRule, error) {
-	var rules map[string][]mcp.ParamRule
+func (s *Session) readTools(ctx context.Context, creds Credentials) (rules map[string][]mcp.ParamRule, harmless map[string]struct{}, err error) {
+	harmless = make(map[string]struct{})
 	var params []byte
 	for range maxPages {
 		result, err := s.Request(ctx, creds, mcp.MethodToolsList, params)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		if rules = s.addRules(rules, result); len(rules) > maxRuled {
-			return nil, fmt.Errorf("%w: more than %d tools mirror arguments into headers", ErrMalformed, maxRuled)
+		if rules = s.addRules(rules, harmless, result); len(rules) > maxRuled {
+			return nil, nil, fmt.Errorf("%w: more than %d tools mirror arguments into headers", ErrMalformed, maxRuled)
 		}
 		cursor := jsonrpc.Get(result, "nextCursor")
 		if !jsonrpc.IsString(cursor) {
-			return rules, nil
+			return rules, harmless, nil
 		}
 		params = append(append([]byte(`{"cursor":`), cursor...), '}')
 	}
-	return rules, fmt.Errorf("%w: more than %d pages of tools", ErrMalformed, maxPages)
+	return rules, harmless, fmt.Errorf("%w: more than %d pages of tools", ErrMalformed, maxPages)
 }
 
-func (s *Session) addRules(rules map[string][]mcp.ParamRule, result []byte) map[string][]mcp.ParamRule {
+func (s *Session) addRules(rules map[string][]mcp.ParamRule, harmless map[string]struct{}, result []byte) map[string][]mcp.ParamRule {
 	list := jsonrpc.Array(jsonrpc.Get(result, "tools"))
 	for list.Next() {
 		name, ok := jsonrpc.Unquote(jsonrpc.Get(list.Value(), "name"))
 		if !ok {
 			continue
+		}
+		if len(harmless) < maxHarmless && isHarmless(jsonrpc.Get(list.Value(), "annotations")) {
+			harmless[name] = struct{}{}
 		}
 		found, err := mcp.ParamRules(jsonrpc.Get(list.Value(), "inputSchema"))
 		if err != nil {
@@ -123,6 +141,10 @@ func (s *Session) addRules(rules map[string][]mcp.ParamRule, result []byte) map[
 		}
 	}
 	return rules
+}
+
+func isHarmless(annotations []byte) bool {
+	return string(jsonrpc.Get(annotations, "readOnlyHint")) == "true" || string(jsonrpc.Get(annotations, "idempotentHint")) == "true"
 }
 
 // forgetTools: the server said that its tools changed.

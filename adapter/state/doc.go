@@ -7,11 +7,16 @@
 // token of the old key has expired, take the old one out. [KeyFile] follows a
 // file with the keys, so that none of this needs a restart.
 //
+// A [Token] says whose call it is, where the call stands upstream, what is open
+// and what was answered, so that a replica that never saw the call can go on
+// with it. The ring also seals messages that replicas send each other
+// ([Ring.SealMessage]).
+//
 // What opens was sealed by a holder of a key and is unchanged. Whether it fits
 // the request at hand (principal, digest, round, expiry) is for the caller to
 // compare: this package has no clock and knows nothing of calls in flight.
 //
-// A Ring is safe for concurrent use. Every error about a token matches one of
-// [ErrTampered], [ErrUnknownKey], [ErrTooLong] and [ErrVersion], and no error
-// text contains a key or a token.
+// A Ring is safe for concurrent use. Every error about a token or a message
+// matches one of [ErrTampered], [ErrUnknownKey], [ErrTooLong] and [ErrVersion],
+// and no error text contains a key, a token or a message.
 package state

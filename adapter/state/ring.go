@@ -11,16 +11,17 @@ import (
 	"golang.org/x/crypto/chacha20poly1305"
 )
 
-// Why a request state is refused. Open returns nothing else.
+// Why a request state or a message is refused. Open and OpenMessage return
+// nothing else.
 var (
 	// ErrTampered: no key holder sealed these bytes. Cut, altered, or made up.
-	ErrTampered = errors.New("request state was tampered with")
+	ErrTampered = errors.New("sealed bytes were tampered with")
 	// ErrUnknownKey: sealed, as it says, with a key that this ring does not hold.
-	ErrUnknownKey = errors.New("request state was sealed with an unknown key")
+	ErrUnknownKey = errors.New("sealed with an unknown key")
 	// ErrTooLong: longer than the caller allows; it was not looked at.
-	ErrTooLong = errors.New("request state is too long")
+	ErrTooLong = errors.New("sealed text is too long")
 	// ErrVersion: a form that this release does not know.
-	ErrVersion = errors.New("request state has an unknown version")
+	ErrVersion = errors.New("sealed in an unknown version")
 )
 
 // A sealed token is, in base64url without padding:
@@ -30,10 +31,10 @@ var (
 // Version and key id are the additional data. Nonces of 24 bytes may be random
 // for as long as a key lives, on any number of replicas.
 const (
-	version   = 1
-	headSize  = 1 + keyIDSize
-	nonceSize = chacha20poly1305.NonceSizeX
-	minSize   = headSize + nonceSize + chacha20poly1305.Overhead
+	tokenVersion = 2
+	headSize     = 1 + keyIDSize
+	nonceSize    = chacha20poly1305.NonceSizeX
+	minSize      = headSize + nonceSize + chacha20poly1305.Overhead
 )
 
 // MaxKeys is how many keys a ring holds at most.
@@ -96,7 +97,9 @@ func (r *Ring) Replace(keys ...Key) error {
 }
 
 // Seal appends the sealed token to dst. Two seals of one token differ. The text
-// is about 1.4 times as long as Owner and Upstream together, plus 140 bytes.
+// is about 1.4 times as long as all texts in it together, plus 150 bytes; 24
+// bytes come with each input and answer. What is not Valid is sealed, but Open
+// refuses it.
 //
 // Hot: once per parked round.
 func (r *Ring) Seal(dst []byte, plain *Token) []byte {
@@ -104,7 +107,7 @@ func (r *Ring) Seal(dst []byte, plain *Token) []byte {
 	s := scratches.Get().(*scratch)
 	defer s.put()
 
-	b := append(s.buf[:0], version)
+	b := append(s.buf[:0], tokenVersion)
 	b = append(b, key.id[:]...)
 	b = s.appendNonce(b)
 	b = plain.appendPlain(b)
@@ -118,7 +121,7 @@ func (r *Ring) Seal(dst []byte, plain *Token) []byte {
 // is not kept.
 //
 // Hot: once per retry.
-func (r *Ring) Open(text []byte, limit int) (Token, error) {
+func (r *Ring) Open(text []byte, limit int) (t Token, err error) {
 	if len(text) > limit {
 		return Token{}, ErrTooLong
 	}
@@ -129,30 +132,45 @@ func (r *Ring) Open(text []byte, limit int) (Token, error) {
 	s.buf = b
 	n, err := encoding.Decode(b[:cap(b)], text)
 	// The decoder skips line breaks: a text that had some is longer than it should be.
-	if err != nil || encoding.EncodedLen(n) != len(text) || n == 0 {
+	if err != nil || encoding.EncodedLen(n) != len(text) {
 		return Token{}, ErrTampered
 	}
-	b = b[:n]
-	if b[0] != version {
-		return Token{}, ErrVersion
+	p, err := r.takeApart(b[:n], tokenVersion)
+	if err != nil {
+		return Token{}, err
 	}
-	if n < minSize {
-		return Token{}, ErrTampered
-	}
-	head, nonce, sealed := b[:headSize], b[headSize:headSize+nonceSize], b[headSize+nonceSize:]
-	key := r.find([keyIDSize]byte(head[1:]))
-	if key == nil {
-		return Token{}, ErrUnknownKey
-	}
-	plain, err := key.aead.Open(sealed[:0], nonce, sealed, head)
+	plain, err := p.key.aead.Open(p.sealed[:0], p.nonce, p.sealed, p.head)
 	if err != nil {
 		return Token{}, ErrTampered
 	}
-	var t Token
 	if !t.readPlain(plain) {
 		return Token{}, ErrTampered
 	}
 	return t, nil
+}
+
+// parts are what sealed bytes consist of, and the key that they name.
+type parts struct {
+	head, nonce, sealed []byte
+	key                 *ringKey
+}
+
+// takeApart finds the parts and the key. Nothing is authenticated yet.
+func (r *Ring) takeApart(b []byte, version byte) (parts, error) {
+	if len(b) == 0 {
+		return parts{}, ErrTampered
+	}
+	if b[0] != version {
+		return parts{}, ErrVersion
+	}
+	if len(b) < minSize {
+		return parts{}, ErrTampered
+	}
+	p := parts{head: b[:headSize], nonce: b[headSize:][:nonceSize], sealed: b[headSize+nonceSize:]}
+	if p.key = r.find([keyIDSize]byte(p.head[1:])); p.key == nil {
+		return parts{}, ErrUnknownKey
+	}
+	return p, nil
 }
 
 func (r *Ring) find(id [keyIDSize]byte) *ringKey {

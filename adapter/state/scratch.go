@@ -9,10 +9,11 @@ import (
 // call each would cost as much as the sealing.
 const nonceBatch = 16
 
-// maxScratch bounds the buffers that stay in the pool.
-const maxScratch = 4 << 10
+// maxScratch bounds the buffers that stay in the pool: a request state of the
+// default state.max_bytes fits.
+const maxScratch = 16 << 10
 
-// scratch is what one Seal or Open works with while nobody else has it. The
+// scratch is what one sealing or opening works with while nobody else has it. The
 // AEAD is an interface, so that buffers on the stack would escape.
 type scratch struct {
 	buf    []byte

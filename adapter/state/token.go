@@ -1,11 +1,17 @@
 package state
 
 import (
-	"encoding/binary"
-	"math"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-mcp/holdfast/adapter/mcp"
 )
 
 // Token is what a client carries from one round of a call to the next, sealed.
+//
+// The fields up to Expires say whose call it is. The others are what a replica
+// needs to go on with the call when the owner is gone; zero values mean that
+// there is nothing of the kind, and cost a byte or less each.
 type Token struct {
 	Owner     string   // the replica that holds the call
 	Call      [16]byte // the call's id
@@ -14,61 +20,70 @@ type Token struct {
 	Principal [16]byte // keyed digest of who called
 	Request   [16]byte // digest of method and params
 	Expires   int64    // Unix time in seconds
+
+	Ran        uint32     // seconds that the call had run when it parked: calls.max_duration goes on from there
+	Position   Position   // where the call stands upstream; zero: it cannot be found again
+	Asked      [3]uint32  // how many input requests without a hinted key there were, by Kind: the ordinals of their keys
+	Inputs     []Question // open input requests, in order
+	Transcript []Answer   // consumed input responses, oldest first
+	Cut        bool       // the transcript was too large, and stays with the owner only
+	Released   bool       // the stream was let go on purpose (calls.release_after): the retry takes over
 }
 
-// The plain form, in order: Call, Principal, Request; Round, Expires (zigzag)
-// and the lengths of Owner and Upstream as shortest varints; Owner, Upstream.
-// A token has exactly one plain form. The two strings stand side by side so
-// that they are read with one allocation.
-
-func (t *Token) appendPlain(dst []byte) []byte {
-	dst = append(dst, t.Call[:]...)
-	dst = append(dst, t.Principal[:]...)
-	dst = append(dst, t.Request[:]...)
-	dst = binary.AppendUvarint(dst, uint64(t.Round))
-	dst = binary.AppendVarint(dst, t.Expires)
-	dst = binary.AppendUvarint(dst, uint64(len(t.Owner)))
-	dst = binary.AppendUvarint(dst, uint64(len(t.Upstream)))
-	dst = append(dst, t.Owner...)
-	return append(dst, t.Upstream...)
+// Position is where a call stands upstream: what it takes to go on with its
+// stream on the same session.
+type Position struct {
+	Session string // Mcp-Session-Id, or "" where the server gives none
+	Version string // the negotiated revision, one of the four legacy ones, or ""
+	Event   string // the last event id seen on the call's stream, or "": no take-over is possible
+	Request string // the request id sent upstream, without its quotes, such as 1f2e3d4c-17
 }
 
-// readPlain reads what appendPlain wrote, and nothing else: longer varints than
-// needed, missing and trailing bytes are refused.
-func (t *Token) readPlain(b []byte) bool {
-	for _, field := range []*[16]byte{&t.Call, &t.Principal, &t.Request} {
-		if len(b) < len(field) {
-			return false
+// Limits of what a token may carry. Owner, Upstream and the token as a whole are
+// bounded by the length of text that Open is told to accept.
+const (
+	MaxInputs     = 1024    // input requests in Inputs
+	MaxTranscript = 1024    // input responses in Transcript
+	MaxSession    = 4 << 10 // bytes of Position.Session
+	MaxEvent      = 4 << 10 // bytes of Position.Event
+	MaxRequest    = 128     // bytes of Position.Request
+	MaxKey        = 256     // bytes of a Question's or Answer's Key
+	MaxID         = 1 << 10 // bytes of a Question's ID
+	MaxObject     = 1 << 20 // bytes of a Question's Params or an Answer's Value
+)
+
+// Valid reports whether Open takes the token once it is sealed: whether all that
+// servers and clients had a say in is within the limits and of a known kind. A
+// token that is not valid is so without Position, Inputs and Transcript.
+func (t *Token) Valid() bool {
+	return t.Position.valid() &&
+		len(t.Inputs) <= MaxInputs && len(t.Transcript) <= MaxTranscript &&
+		!slices.ContainsFunc(t.Inputs, Question.invalid) &&
+		!slices.ContainsFunc(t.Transcript, Answer.invalid)
+}
+
+// valid: session and event go out as HTTP headers, the request id between the
+// quotes of a JSON string. None of them may break out.
+func (p *Position) valid() bool {
+	return len(p.Session) <= MaxSession && !strings.ContainsAny(p.Session, "\x00\r\n") &&
+		len(p.Event) <= MaxEvent && !strings.ContainsAny(p.Event, "\x00\r\n") &&
+		len(p.Request) <= MaxRequest && !strings.ContainsFunc(p.Request, notInID) &&
+		revisionOf(p.Version) < len(revisions)
+}
+
+func notInID(c rune) bool { return c <= ' ' || c > '~' || c == '"' || c == '\\' }
+
+// revisions stand in the plain form as their index. New ones go to the end.
+var revisions = [...]string{
+	"", mcp.Version20241105, mcp.Version20250326, mcp.Version20250618, mcp.Version20251125,
+}
+
+// revisionOf returns len(revisions) for an unknown revision.
+func revisionOf(version string) int {
+	for i, known := range revisions {
+		if version == known {
+			return i
 		}
-		b = b[copy(field[:], b):]
 	}
-	round, b, ok := cutUvarint(b)
-	if !ok || round > math.MaxUint32 {
-		return false
-	}
-	zigzag, b, ok := cutUvarint(b)
-	if !ok {
-		return false
-	}
-	owner, b, ok := cutUvarint(b)
-	if !ok {
-		return false
-	}
-	upstream, b, ok := cutUvarint(b)
-	if !ok || owner > uint64(len(b)) || upstream != uint64(len(b))-owner {
-		return false
-	}
-	names := string(b)
-	t.Round = uint32(round)
-	t.Expires = int64(zigzag>>1) ^ -int64(zigzag&1)
-	t.Owner, t.Upstream = names[:owner], names[owner:]
-	return true
-}
-
-func cutUvarint(b []byte) (v uint64, rest []byte, ok bool) {
-	v, n := binary.Uvarint(b)
-	if n <= 0 || (n > 1 && b[n-1] == 0) {
-		return 0, nil, false
-	}
-	return v, b[n:], true
+	return len(revisions)
 }

@@ -16,6 +16,7 @@ usage: holdfast COMMAND [flags]
   config   print the settings that serve would use, or their table
   keygen   print a new request-state key
   call     call a tool of a modern MCP server, for people
+  replicas list the replicas that one of them knows
   version  print the version of this program and its parts
   help     explain a command: holdfast help serve
 
@@ -39,6 +40,14 @@ Prints the settings that holdfast serve would use with the same file, variables
 and flags, as a YAML file. Secrets are masked; put them back before the file is
 used. --markdown prints the table of all settings instead. See holdfast help serve
 for the flags.
+`
+
+const replicasUsage = `usage: holdfast replicas [--json] [ADMIN-ADDRESS]
+
+Lists the live replicas as the one knows them whose admin listener is at the
+address: their version, uptime, rounds in flight, calls, parked calls, sessions,
+and the round trip over the bus. Without an address: the admin setting, as
+holdfast serve would read it from HOLDFAST_ADMIN or --config.
 `
 
 const versionUsage = `usage: holdfast version
@@ -69,6 +78,8 @@ func runHelp(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 			text = versionUsage
 		case "keygen":
 			text = keygenUsage
+		case "replicas":
+			text = replicasUsage
 		case "call":
 			return call(ctx, []string{"--help"}, stdin, stdout, stderr)
 		case "help":

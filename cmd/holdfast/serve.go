@@ -41,14 +41,25 @@ func serve(ctx context.Context, c *config.Config, stderr io.Writer) error {
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	engine, err := newEngine(c, ring, log, registry)
+	replica := replicaID()
+	peers, err := openBus(c, replica, log)
 	if err != nil {
 		return err
 	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		peers.close(ctx)
+	}()
+	engine, err := newEngine(c, replica, peers, ring, log, registry)
+	if err != nil {
+		return err
+	}
+	defer peers.serve(engine)()
 	front := proxy.New(proxySettings(c), proxy.Behind(engine), log, registry)
 	failed := make(chan error, 2)
 	down := func(err error) error {
-		return errors.Join(err, shutdown(c.Shutdown.Grace, engine, front, log))
+		return errors.Join(err, shutdown(c.Shutdown, engine, front, log))
 	}
 
 	listener, err := net.Listen("tcp", c.Listen)
@@ -61,7 +72,7 @@ func serve(ctx context.Context, c *config.Config, stderr io.Writer) error {
 			_ = listener.Close()
 			return down(fmt.Errorf("listen for admin: %w", err))
 		}
-		admin := proxy.NewAdmin(front.Ready, registry, log)
+		admin := proxy.NewAdmin(front.Ready, peers.replicas, registry, log)
 		running.Add(1)
 		go func() {
 			defer running.Done()
@@ -89,16 +100,21 @@ func serve(ctx context.Context, c *config.Config, stderr io.Writer) error {
 	}
 	select {
 	case <-ctx.Done():
-		log.Info().Dur("grace", c.Shutdown.Grace).Msg("stopping")
+		log.Info().Dur("delay", c.Shutdown.Delay).Dur("grace", c.Shutdown.Grace).Msg("stopping")
 		return down(nil)
 	case err := <-failed:
 		return down(err)
 	}
 }
 
-// shutdown ends the calls, then the connections.
-func shutdown(grace time.Duration, engine *adapter.Engine, front *proxy.Server, log zerolog.Logger) error {
-	ctx, cancel := context.WithTimeout(context.Background(), grace)
+// shutdown ends the calls, then the connections. Before that it gives load
+// balancers time to notice that the replica is no longer ready.
+func shutdown(c config.Shutdown, engine *adapter.Engine, front *proxy.Server, log zerolog.Logger) error {
+	engine.Leave()
+	if c.Delay > 0 {
+		time.Sleep(c.Delay)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), c.Grace)
 	defer cancel()
 	var fronts sync.WaitGroup
 	fronts.Add(1)
@@ -116,12 +132,13 @@ func shutdown(grace time.Duration, engine *adapter.Engine, front *proxy.Server, 
 	return nil
 }
 
-func newEngine(c *config.Config, ring *state.Ring, log zerolog.Logger, reg prometheus.Registerer) (*adapter.Engine, error) {
-	replica := replicaID()
+func newEngine(c *config.Config, replica string, peers *link, ring *state.Ring, log zerolog.Logger, reg prometheus.Registerer) (*adapter.Engine, error) {
 	var upstreams []adapter.Upstream
 	for _, u := range c.Upstreams {
 		settings := legacySettings(c, u)
 		settings.IDPrefix = replica
+		settings.Affinity = c.Sessions.Affinity == config.AffinityHome
+		settings.Peers = adapter.NewPeers(peers, ring, replica, u.Name)
 		server, err := legacy.NewServer(settings, log)
 		if err != nil {
 			return nil, err
@@ -137,6 +154,8 @@ func newEngine(c *config.Config, ring *state.Ring, log zerolog.Logger, reg prome
 		ParkTTL: c.Calls.ParkTTL, OutcomeTTL: c.Calls.OutcomeTTL, MaxOutcomeBytes: int64(c.Calls.MaxOutcomeBytes),
 		MaxCalls: c.Calls.Max, MaxParked: c.Calls.MaxParked, MaxParkedPerPrincipal: c.Calls.MaxParkedPerPrincipal,
 		MaxRounds: c.Calls.MaxRounds, MaxInputs: c.Calls.MaxInputs, MaxState: int(c.State.MaxBytes),
+		MaxHold: c.Calls.MaxHold, ReleaseAfter: c.Calls.ReleaseAfter, MaxReleased: c.Calls.MaxReleased,
+		Bus: peers, BusRequired: c.Bus.Required, ParamHeaders: proxy.ParamHeaders,
 		Buffer: c.Stream.Buffer, BufferBytes: int(c.Stream.BufferBytes),
 		MaxListeners: c.Listeners.Max, MaxListenersPerPrincipal: c.Listeners.MaxPerPrincipal, MaxURIs: c.Listeners.MaxURIs,
 	}
@@ -145,6 +164,12 @@ func newEngine(c *config.Config, ring *state.Ring, log zerolog.Logger, reg prome
 		settings.Anonymous = adapter.AnonymousShared
 	case config.AnonymousCall:
 		settings.Anonymous = adapter.AnonymousCall
+	}
+	switch c.Calls.Replay {
+	case config.ReplayAlways:
+		settings.Replay = adapter.ReplayAlways
+	case config.ReplayNever:
+		settings.Replay = adapter.ReplayNever
 	}
 	return adapter.NewEngine(settings, upstreams, ring, log, adapter.NewMetrics(reg)), nil
 }

@@ -92,25 +92,27 @@ func TestMetrics(t *testing.T) {
 	}
 	h.Retry(t, first, Answers{"elicitation-1": Accept("name", "Ada")}).Completes(t)
 	h.Send(t, CallTool("greet", nil, Param("requestState", "nonsense"))).Fails(t, 400, -32602, "state_invalid")
-	text := string(Do(t, "GET", h.AdminURL+"/metrics", "", nil).Body)
-	for _, series := range []string{
-		`holdfast_http_requests_total{method="tools/call",status="2xx",upstream="files"} 2`,
-		`holdfast_http_requests_total{method="tools/call",status="4xx",upstream="files"} 1`,
-		`holdfast_http_request_duration_seconds_count{method="tools/call",upstream="files"} 3`,
-		`holdfast_http_errors_total{reason="state_invalid"} 1`,
-		`holdfast_call_events_total{event="parked"} 1`,
-		`holdfast_upstream_sessions{upstream="files"} 1`,
-		`holdfast_calls_parked 0`,
-		`holdfast_listeners 0`,
-		"go_goroutines ",
-		"process_open_fds ",
+	for series, want := range map[string]float64{
+		`holdfast_http_requests_total{method="tools/call",status="2xx",upstream="files"}`:    2,
+		`holdfast_http_requests_total{method="tools/call",status="4xx",upstream="files"}`:    1,
+		`holdfast_http_request_duration_seconds_count{method="tools/call",upstream="files"}`: 3,
+		`holdfast_http_errors_total{reason="state_invalid"}`:                                 1,
+		`holdfast_call_events_total{event="parked"}`:                                         1,
+		`holdfast_upstream_sessions{upstream="files"}`:                                       1,
+		`holdfast_calls_parked`: 0,
+		`holdfast_listeners`:    0,
 	} {
-		if !strings.Contains(text, "\n"+series) {
-			t.Errorf("/metrics has no %s", series)
+		if got, found := h.sum(t, series); !found || got != want {
+			t.Errorf("/metrics has %s %v (there: %v), want %v", series, got, found, want)
+		}
+	}
+	for _, name := range []string{"go_goroutines", "process_open_fds"} {
+		if gauge(t, h, name) < 1 {
+			t.Errorf("/metrics has no %s", name)
 		}
 	}
 	if t.Failed() {
-		t.Log(text)
+		t.Logf("%s", Do(t, "GET", h.AdminURL+"/metrics", "", nil).Body)
 	}
 }
 

@@ -4,7 +4,7 @@
 //
 // A test describes the process with [Options], starts it with [Start] and talks
 // to its [Target], which knows a URL and nothing of what is behind it: the same
-// stories can be told to one replica or to several.
+// stories are told to one replica and to several.
 //
 //	server := rawserver.New(t, rawserver.Settings{})
 //	server.Tool("greet", func(c *rawserver.Call) { … })
@@ -13,6 +13,17 @@
 //	first.Asks(t, "elicitation-1")
 //	last := holdfast.Retry(t, first, Answers{"elicitation-1": Accept(…)})
 //	last.Text(t)
+//
+// HOLDFAST_E2E says what Start starts: "one" replica; three whose embedded NATS
+// servers form a "cluster"; or three that meet at a process of nats-server,
+// "nats". Three stand behind a plain round-robin balancer, which sends each
+// connection to the next one, and no request shares a connection with another.
+// What is of each replica by nature, such as its limits and its shutdown, a test
+// asks of [Holdfast.One] of them. A run of the whole suite with three fails
+// where no round was forwarded from one to another.
+//
+// Tests that are about several replicas (fleet_*_test.go) use [StartFleet],
+// which starts three in every mode, and choose one for each request.
 //
 // Tests wait for events, never for a time to pass: a line of the log, a message
 // that arrives at the server, a frame of a stream. They are independent of each

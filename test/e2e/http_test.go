@@ -200,9 +200,11 @@ func RetryOf(r *Reply, answers Answers, changes ...func(*Message)) *Message {
 	return m
 }
 
-// newClient makes an HTTP client whose connections end with the test.
+// newClient makes an HTTP client whose connections end with the test. Where
+// there are several replicas, each request has a connection of its own, and
+// reaches the next replica.
 func newClient(t testing.TB) *http.Client {
-	transport := &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 100}
+	transport := &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 100, DisableKeepAlives: mode != modeOne}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }

@@ -28,7 +28,7 @@ func overloaded(t *testing.T, reply *Reply, status int, reason string) {
 func TestCallsInFlight(t *testing.T) {
 	t.Parallel()
 	server, running, gate := gated(t)
-	h := Start(t, Options{Upstream: server.URL, Config: "{calls: {max: 2}, stream: {after: 10m}}"})
+	h := Start(t, Options{Upstream: server.URL, Config: "{calls: {max: 2}, stream: {after: 10m}}"}).One() // calls.max is of each replica
 	one, two := h.Open(t, CallTool("wait", nil)), h.Open(t, CallTool("wait", nil))
 	receive(t, "call", running)
 	receive(t, "call", running)
@@ -60,7 +60,7 @@ func TestParkedCalls(t *testing.T) {
 				told <- answer
 				c.Text(answer.Action())
 			})
-			h := Start(t, Options{Upstream: server.URL, Config: test.config})
+			h := Start(t, Options{Upstream: server.URL, Config: test.config}).One() // each replica has so many places
 			first := h.Send(t, CallTool("ask", nil, Bearer("alice")))
 			first.Asks(t, "elicitation-1")
 			overloaded(t, h.Send(t, CallTool("ask", nil, Bearer(test.second))), test.status, test.reason)
@@ -195,7 +195,7 @@ func TestOutcomesAreBounded(t *testing.T) {
 		c.Ask("elicitation/create", question("name"))
 		c.Text(strings.Repeat("x", 400<<10))
 	})
-	h := Start(t, Options{Upstream: server.URL, Config: "calls: {max_outcome_bytes: 1MiB}"})
+	h := Start(t, Options{Upstream: server.URL, Config: "calls: {max_outcome_bytes: 1MiB}"}).One() // what each replica keeps
 	var calls []*Reply
 	for range 4 {
 		first := h.Send(t, CallTool("big", nil))
@@ -230,7 +230,7 @@ func TestMessageOfTheServerTooLarge(t *testing.T) {
 func TestSessionsOfAnUpstream(t *testing.T) {
 	t.Parallel()
 	server, running, gate := gated(t)
-	h := Start(t, Options{Upstream: server.URL, Config: "{sessions: {max: 1}, stream: {after: 10m}}"})
+	h := Start(t, Options{Upstream: server.URL, Config: "{sessions: {max: 1}, stream: {after: 10m}}"}).One() // sessions.max is of each replica
 	stream := h.Open(t, CallTool("wait", nil, Bearer("alice")))
 	receive(t, "call", running)
 	overloaded(t, h.Send(t, Request("tools/list", nil, Bearer("bob"))), http.StatusServiceUnavailable, "overload")
@@ -254,7 +254,7 @@ func TestListenersAreLimited(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := rawserver.New(t, rawserver.Settings{})
-			h := Start(t, Options{Upstream: server.URL, Config: test.config})
+			h := Start(t, Options{Upstream: server.URL, Config: test.config}).One() // each replica has so many places
 			listen := func(who string) *Message {
 				return Request("subscriptions/listen", map[string]any{"notifications": map[string]any{"toolsListChanged": true}}, Bearer(who))
 			}
@@ -339,7 +339,7 @@ func TestSlowRequest(t *testing.T) {
 func TestConnectionsAreLimited(t *testing.T) {
 	t.Parallel()
 	server, running, gate := gated(t)
-	h := Start(t, Options{Upstream: server.URL, Config: "{http: {max_connections: 2}, stream: {after: 10m}}"})
+	h := Start(t, Options{Upstream: server.URL, Config: "{http: {max_connections: 2}, stream: {after: 10m}}"}).One() // http.max_connections is of each replica
 	one, two := h.Open(t, CallTool("wait", nil)), h.Open(t, CallTool("wait", nil))
 	receive(t, "call", running)
 	receive(t, "call", running)

@@ -291,7 +291,7 @@ func TestListenLimits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := rawserver.New(t, rawserver.Settings{})
-			h := Start(t, Options{Upstream: server.URL, Config: test.config})
+			h := Start(t, Options{Upstream: server.URL, Config: test.config}).One() // each replica has so many places
 			first := h.Open(t, listenTo(everything(), Bearer("a")))
 			first.Notification(acknowledged)
 			refused := h.Send(t, listenTo(everything(), Bearer("a")))

@@ -91,7 +91,7 @@ func TestQueueLimits(t *testing.T) {
 			t.Parallel()
 			server := rawserver.New(t, rawserver.Settings{})
 			server.Tool("push", pushing)
-			h := Start(t, pushes(server, test.config))
+			h := Start(t, pushes(server, test.config)).One() // the queue and the limits are of each replica
 			holder := h.Send(t, CallTool("push", map[string]any{"from": "0"}))
 			holder.Asks(t, "elicitation-1")
 			var streams []*Stream
@@ -123,7 +123,7 @@ func TestMaxPerKey(t *testing.T) {
 	t.Parallel()
 	server := rawserver.New(t, rawserver.Settings{})
 	server.Tool("push", pushing)
-	h := Start(t, pushes(server, "sessions: {max_per_key: 2}"))
+	h := Start(t, pushes(server, "sessions: {max_per_key: 2}")).One() // sessions.max_per_key is of each replica
 	a := h.Send(t, CallTool("push", map[string]any{"from": "a"}))
 	b := h.Send(t, CallTool("push", map[string]any{"from": "b"}))
 	waiting := h.Open(t, CallTool("push", map[string]any{"from": "c"}))

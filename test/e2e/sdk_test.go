@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -80,11 +79,9 @@ func connectSDK(t *testing.T, g Target, listens bool) *sdkClient {
 	}
 	client := mcp.NewClient(&mcp.Implementation{Name: "sdk", Version: "1"}, options)
 	client.AddRoots(&mcp.Root{URI: "file:///work"}, &mcp.Root{URI: "file:///home"})
-	transport := &http.Transport{}
-	t.Cleanup(transport.CloseIdleConnections)
 	ctx, cancel := within(t)
 	defer cancel()
-	session, err := client.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: g.URL, HTTPClient: &http.Client{Transport: transport}},
+	session, err := client.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: g.URL, HTTPClient: newClient(t)},
 		&mcp.ClientSessionOptions{ProtocolVersion: modern})
 	if err != nil {
 		t.Fatal(err)

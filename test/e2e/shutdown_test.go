@@ -57,7 +57,8 @@ func TestShutdownWaits(t *testing.T) {
 			hold := newGate(t)
 			server.Tool("hold", hold.holding)
 			server.Tool("say", saying)
-			h := Start(t, Options{Upstream: server.URL, Config: "stream: {after: 20ms}"})
+			fleet := Start(t, Options{Upstream: server.URL, Config: "stream: {after: 20ms}"})
+			h := fleet.One()                             // shutting down is of each replica; the session goes on with the others
 			h.Send(t, CallTool("say", nil)).Completes(t) // there is a session
 			call := h.Open(t, CallTool("hold", map[string]any{"say": "x"}))
 			server.Wait("the tool", func() bool { return server.ToolCalls("hold") == 1 })
@@ -81,6 +82,7 @@ func TestShutdownWaits(t *testing.T) {
 				t.Errorf("got %q", got)
 			}
 			h.ends(t)
+			fleet.Stop()
 			records := server.Records()
 			if last := records[len(records)-1]; last.HTTP != "DELETE" || server.HTTPCount("DELETE") != 1 {
 				t.Errorf("last comes %s, want the only DELETE", last.HTTP)
@@ -96,33 +98,50 @@ func TestShutdownWaits(t *testing.T) {
 // cancelled at the server, and its client told; the process ends in time.
 func TestShutdownCutsShort(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
-	hold := newGate(t)
-	server.Tool("hold", hold.holding)
-	const grace = 300 * time.Millisecond
-	h := Start(t, Options{Upstream: server.URL, Config: "shutdown: {grace: 300ms}"})
-	call := h.Open(t, CallTool("hold", nil))
-	server.WaitCount("tools/call", 1)
-	begun := time.Now()
-	h.Signal(syscall.SIGTERM)
-	reply := call.Reply()
-	reply.Fails(t, http.StatusServiceUnavailable, -32603, "shutdown")
-	if !mayHaveRun(t, reply) {
-		t.Error("the error does not say that the call may have run")
-	}
-	h.ends(t)
-	// The rest is for the farewell and a busy machine.
-	if took := time.Since(begun); took > grace+5*time.Second {
-		t.Errorf("it took %v to stop with a grace of %v", took, grace)
-	}
-	if n := server.Count("notifications/cancelled"); n != 1 {
-		t.Errorf("%d cancellations, want 1", n)
-	}
-	if n := server.HTTPCount("DELETE"); n != 1 {
-		t.Errorf("%d DELETE, want 1", n)
-	}
-	if n := len(server.Sessions()); n != 0 {
-		t.Errorf("the server has %d sessions left", n)
+	const method = "completion/complete"
+	for name, test := range map[string]struct {
+		start   func(testing.TB, Options) *Holdfast
+		request *Message
+	}{
+		// One with others lets go of such a call: see TestDrainLetsGo.
+		"one that could go on elsewhere": {StartOne, CallTool("hold", nil)},
+		"one that could not": {Start, Request(method, map[string]any{
+			"ref": map[string]any{"type": "ref/prompt", "name": "p"}, "argument": map[string]any{"name": "a", "value": ""}})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := rawserver.New(t, rawserver.Settings{})
+			hold := newGate(t)
+			server.Tool("hold", hold.holding)
+			server.Handle(method, hold.holding)
+			const grace = 300 * time.Millisecond
+			fleet := test.start(t, Options{Upstream: server.URL, Config: "shutdown: {grace: 300ms}"})
+			h := fleet.One() // shutting down is of each replica; the session goes on with the others
+			call := h.Open(t, test.request)
+			server.WaitCount(test.request.Method, 1)
+			begun := time.Now()
+			h.Signal(syscall.SIGTERM)
+			reply := call.Reply()
+			reply.Fails(t, http.StatusServiceUnavailable, -32603, "shutdown")
+			if !mayHaveRun(t, reply) {
+				t.Error("the error does not say that the call may have run")
+			}
+			h.ends(t)
+			// The rest is for the farewell and a busy machine.
+			if took := time.Since(begun); took > grace+5*time.Second {
+				t.Errorf("it took %v to stop with a grace of %v", took, grace)
+			}
+			if n := server.Count("notifications/cancelled"); n != 1 {
+				t.Errorf("%d cancellations, want 1", n)
+			}
+			fleet.Stop()
+			if n := server.HTTPCount("DELETE"); n != 1 {
+				t.Errorf("%d DELETE, want 1", n)
+			}
+			if n := len(server.Sessions()); n != 0 {
+				t.Errorf("the server has %d sessions left", n)
+			}
+		})
 	}
 }
 
@@ -234,7 +253,7 @@ func TestShutdownRefuses(t *testing.T) {
 	server := rawserver.New(t, rawserver.Settings{})
 	hold := newGate(t)
 	server.Tool("hold", hold.holding)
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: server.URL}).One() // readiness is of each replica
 	call := h.Open(t, CallTool("hold", nil))
 	server.WaitCount("tools/call", 1)
 	if code, status, _ := readiness(t, h); code != 200 || status != "ready" {

@@ -2,10 +2,8 @@ package e2e
 
 import (
 	"encoding/json"
-	"net/http"
 	"reflect"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -125,37 +123,10 @@ func greeting(c *rawserver.Call) {
 	c.Text("Hello " + c.Ask("elicitation/create", askName).Content("name"))
 }
 
-// ends waits for the end of a process that was told to stop: a second signal
-// would end it at once.
-func (h *Holdfast) ends(t testing.TB) {
-	t.Helper()
-	select {
-	case <-h.read:
-		h.Stop() // checks how
-	case <-time.After(patience):
-		t.Errorf("holdfast did not stop within %v", patience)
-	}
-}
-
-// gauge adds up the series of a metric.
+// gauge adds up the series of a metric, over all replicas.
 func gauge(t testing.TB, h *Holdfast, name string) (sum float64) {
 	t.Helper()
-	reply := Do(t, "GET", h.AdminURL+"/metrics", "", http.Header{"Connection": {"close"}}) // it counts itself otherwise
-	if reply.Status != 200 {
-		t.Fatalf("/metrics: HTTP %d\n%s", reply.Status, reply.Body)
-	}
-	found := false
-	for line := range strings.SplitSeq(string(reply.Body), "\n") {
-		series, value, ok := strings.Cut(line, " ")
-		if series, _, _ = strings.Cut(series, "{"); !ok || series != name {
-			continue
-		}
-		n, err := strconv.ParseFloat(value, 64)
-		if err != nil {
-			t.Fatalf("/metrics: %q: %v", line, err)
-		}
-		sum, found = sum+n, true
-	}
+	sum, found := h.sum(t, name)
 	if !found {
 		t.Fatalf("there is no metric %s", name)
 	}

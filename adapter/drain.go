@@ -1,0 +1,147 @@
+package adapter
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Leave makes the replica not ready, so that load balancers send new requests
+// elsewhere. What comes all the same is still served.
+func (e *Engine) Leave() { e.leaving.Store(true) }
+
+// shortCall is how long calls may take to end by themselves before their
+// clients are told to come back elsewhere.
+const shortCall = time.Second
+
+// Shutdown ends the listeners gracefully, lets running calls finish until ctx
+// ends, lets go of or ends what then is left, and deletes or hands over the
+// upstream sessions.
+//
+// With other replicas to go on, calls that may be let go are soon: their
+// clients are told to come back with a request state, and this replica goes on
+// answering for them until ctx ends, or until another has taken them over.
+func (e *Engine) Shutdown(ctx context.Context) {
+	if e.draining.Swap(true) {
+		return
+	}
+	e.leaving.Store(true)
+	e.mu.Lock()
+	for l := range e.listeners {
+		l.finish()
+	}
+	e.mu.Unlock()
+	// Telling the servers of the end of their sessions is part of the grace
+	// period, also when the calls would take all of it.
+	wait := ctx
+	if end, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		wait, cancel = context.WithDeadline(ctx, end.Add(-min(farewell, time.Until(end)/4)))
+		defer cancel()
+	}
+	if e.peered() {
+		short, cancel := context.WithTimeout(wait, shortCall)
+		e.rest(short)
+		cancel()
+		e.letGo()
+	}
+	e.rest(wait) // the calls of rounds that have just begun are not in the registry yet
+	e.calls.wait(wait, e.peered())
+	for _, c := range e.calls.all() {
+		c.settleUp()
+	}
+	e.rest(ctx)                                 // what the clients are told is on its way
+	giveUp := context.AfterFunc(wait, e.cancel) // on servers that do not take what they are sent
+	e.wg.Wait()
+	giveUp()
+	e.cancel()
+	e.housekeeping.Wait()
+	e.closeServers(ctx)
+	e.calls.close()
+}
+
+// peered reports whether another replica lives.
+func (e *Engine) peered() bool { return e.settings.Bus != nil && len(e.settings.Bus.Live()) > 0 }
+
+// letGo ends the rounds of running calls that may be let go, now and from now
+// on.
+func (e *Engine) letGo() {
+	e.letting.Store(true)
+	for _, c := range e.calls.all() {
+		c.mu.Lock()
+		if c.inline != nil && c.x != nil {
+			c.x.Wake()
+		}
+		c.wake()
+		c.mu.Unlock()
+	}
+}
+
+// mustLetGo reports whether the round's client is to be told to come back:
+// because the round was held long enough (calls.max_hold), or because its
+// connection ends with this replica. call.mu is held.
+func (r *callRound) mustLetGo() bool {
+	c := r.call
+	if c.phase != running || !c.askable || c.x == nil {
+		return false
+	}
+	return c.engine.letting.Load() && !r.remote || !r.hold.IsZero() && !time.Now().Before(r.hold)
+}
+
+// settleUp ends what the call has to do with this replica. Where another one,
+// or this one after a restart, can go on with it, its clients are told to come
+// back, and the server is told nothing that would end it there.
+func (c *call) settleUp() {
+	c.mu.Lock()
+	if c.phase == running && c.askable && c.driver == byGoroutine && len(c.rounds) > 0 && c.transferable() {
+		c.park(c.rounds[0])
+	}
+	handed := c.handOver()
+	c.mu.Unlock()
+	if !handed {
+		c.end(&Refusal{Reason: ReasonShutdown, Detail: "this replica is stopping", MayHaveRun: true, RetryAfter: time.Second}, "the proxy is stopping")
+	}
+}
+
+// transferable reports whether another replica can go on with the call. mu is
+// held.
+func (c *call) transferable() bool {
+	return c.x != nil && (c.x.Position().Event != "" || c.replayable(c.x.Session()))
+}
+
+// closeServers deletes the upstream sessions, or hands them over.
+func (e *Engine) closeServers(ctx context.Context) {
+	var closing sync.WaitGroup
+	for _, u := range e.upstreams {
+		closing.Add(1)
+		go func() {
+			defer closing.Done()
+			u.Server.Close(ctx)
+		}()
+	}
+	closing.Wait()
+}
+
+// farewell is what is kept of the grace period for deleting the upstream
+// sessions, unless a quarter of it is less.
+const farewell = 3 * time.Second
+
+// Report is what a replica tells of itself.
+type Report struct {
+	Leaving  bool `json:"leaving,omitempty"`
+	Rounds   int  `json:"rounds"`   // in flight
+	Calls    int  `json:"calls"`    // running or parked
+	Parked   int  `json:"parked"`   // of them, waiting for their clients
+	Released int  `json:"released"` // parked ones whose streams were let go
+	Sessions int  `json:"sessions"` // with all upstreams
+}
+
+// Report returns the present figures.
+func (e *Engine) Report() Report {
+	r := Report{Leaving: e.leaving.Load(), Rounds: int(e.rounds.Load())}
+	r.Calls, r.Parked, r.Released = e.calls.count()
+	for _, u := range e.upstreams {
+		r.Sessions += u.Server.Sessions()
+	}
+	return r
+}

@@ -1,0 +1,214 @@
+package adapter
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/holdfast-mcp/holdfast/adapter/mcp"
+	"github.com/holdfast-mcp/holdfast/adapter/state"
+)
+
+// forwardRound is a round whose call lives on another replica. It asks the
+// owner, and passes on what that one tells. When the owner is gone it climbs
+// down the failover ladder (ladder.go), which may end with the call going on
+// here.
+//
+// Its goroutine is the one that calls Next. What goes to the other replica and
+// comes back is safe to send again: the round number of the request state
+// makes the answer the same.
+type forwardRound struct {
+	engine *Engine
+	up     *upstream
+	req    *Request // valid until Close
+	caps   *mcp.Capabilities
+	token  state.Token
+	ctx    context.Context // ends with Gone or Close
+	cancel context.CancelFunc
+
+	climb climb
+
+	mu     sync.Mutex
+	gone   bool
+	stream Stream     // to the replica that is being asked, or nil
+	local  *callRound // where the call goes on here, or nil
+	ended  bool       // the outcome was read: nothing is left to tell the other side
+
+	plain  []byte // the message that was read last
+	served Served
+	began  time.Time
+}
+
+// forward starts a round at another replica.
+func (e *Engine) forward(up *upstream, req *Request, caps *mcp.Capabilities, t *state.Token) *forwardRound {
+	r := &forwardRound{engine: e, up: up, req: req, caps: caps, token: *t, served: ServedForwarded, began: time.Now()}
+	r.ctx, r.cancel = context.WithCancel(e.ctx)
+	r.climb.begin(e, t)
+	return r
+}
+
+// Next implements Round.
+func (r *forwardRound) Next(until time.Time) (Event, error) {
+	for {
+		r.mu.Lock()
+		gone, stream, local := r.gone, r.stream, r.local
+		r.mu.Unlock()
+		switch {
+		case gone:
+			return Event{}, ErrGone
+		case local != nil:
+			return local.Next(until)
+		case stream == nil:
+			if err := r.ask(until); err != nil {
+				if _, refused := err.(*Refusal); refused {
+					r.served = ServedRefused
+				}
+				return Event{}, err
+			}
+		default:
+			ev, err := r.read(stream, until)
+			if err == nil && ev.Notification == nil && ev.Outcome == nil {
+				continue // not answered: what is next on the ladder
+			}
+			return ev, err
+		}
+	}
+}
+
+// read returns what the other replica says next. An empty event without an
+// error says that it is of no more use.
+func (r *forwardRound) read(stream Stream, until time.Time) (Event, error) {
+	message, err := stream.Recv(until)
+	if err == nil {
+		var ev Event
+		if ev, err = r.open(message); err == nil || !errors.Is(err, errAway) && !errors.Is(err, errWire) {
+			if err != nil || ev.Outcome != nil {
+				r.end()
+			}
+			return ev, err
+		}
+	}
+	if errors.Is(err, ErrDeadline) {
+		return Event{}, ErrDeadline
+	}
+	if r.ctx.Err() != nil {
+		return Event{}, r.over()
+	}
+	if errors.Is(err, errWire) {
+		r.engine.noisy.Warn().Str("peer", r.climb.asked).Msg("answer of another replica is not understood: is it of another version, or has it other state keys?")
+	}
+	r.drop()
+	r.climb.failed(err)
+	return Event{}, nil
+}
+
+// over says why the round's context has ended.
+func (r *forwardRound) over() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.gone {
+		return ErrGone
+	}
+	return stopping()
+}
+
+func (r *forwardRound) open(message []byte) (Event, error) {
+	plain, err := r.engine.ring.OpenMessage(r.plain[:0], message, contextEvent)
+	if err != nil {
+		return Event{}, errWire
+	}
+	r.plain = plain
+	return readEvent(plain)
+}
+
+// Contexts keep sealed messages of one kind from passing for another.
+var (
+	contextRound = []byte("round")
+	contextEvent = []byte("event")
+)
+
+// askOf opens a stream to a replica.
+func (r *forwardRound) askOf(replica string, takeOver bool) error {
+	body := r.engine.ring.SealMessage(nil, appendRound(r.req, takeOver), contextRound)
+	stream, err := r.engine.settings.Bus.Ask(r.ctx, replica, KindRound, body)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.gone {
+		stream.Close()
+		return ErrGone
+	}
+	r.stream, r.ended = stream, false
+	return nil
+}
+
+// end: the other side has said its last word.
+func (r *forwardRound) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ended = true
+}
+
+// drop forgets a stream that is of no more use.
+func (r *forwardRound) drop() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stream != nil {
+		r.stream.Close()
+		r.stream = nil
+	}
+}
+
+// goOn lets the call go on here. It reports false when the client has gone.
+func (r *forwardRound) goOn(local *callRound) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.local = local
+	return !r.gone
+}
+
+// Gone implements Round. The other replica is told: closing a stream before
+// its end says that nobody waits for it.
+func (r *forwardRound) Gone() {
+	r.mu.Lock()
+	r.gone = true
+	stream, local := r.stream, r.local
+	r.mu.Unlock()
+	r.cancel()
+	if stream != nil {
+		stream.Close()
+	}
+	if local != nil {
+		local.Gone()
+	}
+}
+
+// Close implements Round.
+func (r *forwardRound) Close() {
+	r.cancel()
+	r.mu.Lock()
+	stream, local := r.stream, r.local
+	r.mu.Unlock()
+	if stream != nil {
+		stream.Close()
+	}
+	if local != nil {
+		local.Close() // which leaves
+		return
+	}
+	r.engine.metrics.round(r.served, r.began)
+	r.engine.leave()
+}
+
+// Served implements Round.
+func (r *forwardRound) Served() Served {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.local != nil {
+		return r.local.Served()
+	}
+	return r.served
+}

@@ -1,0 +1,389 @@
+package legacy
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-mcp/holdfast/adapter/jsonrpc"
+	"github.com/holdfast-mcp/holdfast/adapter/mcp"
+)
+
+// parcelVersion is the first byte of what replicas send each other about
+// sessions. It changes when a reader of the one before would misunderstand.
+const parcelVersion = 1
+
+// kind says what a parcel is: its second byte.
+type kind byte
+
+const (
+	// Questions.
+	askLend    kind = 'L' // lend me the key's session
+	askPlace   kind = 'P' // and a place on a session for an eligible call
+	askHave    kind = 'H' // which session have you for the key?
+	askYours   kind = 'Y' // this session is yours to hold
+	askUsing   kind = 'U' // do you use the session?
+	askWho     kind = 'W' // how many calls of yours could this be for?
+	askOrphans kind = 'O' // give me the questions that wait for a call
+	askTopic   kind = 'T' // does anyone of yours listen to the resource?
+	askInfo    kind = 'I' // what did the server say of itself?
+
+	// Answers.
+	sayHave    kind = 'h' // a session, and what is known of it
+	sayNone    kind = 'n' // none of it here
+	sayNoIDs   kind = 'i' // the server gives out no ids: open your own
+	sayRefused kind = 'r' // the error that opening came to
+	sayTaken   kind = 't' // it is held here from now on, or known here
+	sayLost    kind = 'x' // another session of the key is held here
+	sayLater   kind = 'l' // not now
+	sayUsing   kind = 'u'
+	sayWho     kind = 'w'
+	sayOrphans kind = 'o'
+	sayYes     kind = 'y'
+	sayUnknown kind = '?' // the question was not understood
+
+	// What nobody answers.
+	tellMessage kind = 'm' // a message for one of your calls
+	tellNote    kind = 'N' // a notification for your listeners
+	tellMissed  kind = 'M' // notifications may have been lost
+	tellDrain   kind = 'D' // take no new calls on the session
+	tellOrphans kind = 'Q' // so many questions wait here for a call
+	tellFree    kind = 'F' // the place is free
+	tellPlaced  kind = 'p' // an eligible call of mine is on the session
+	tellLevel   kind = 'v' // the server was told this log level
+	tellPushes  kind = 'g' // the server pushes questions on the GET stream
+	tellHeld    kind = 'e' // I have the session's GET stream
+)
+
+// Errors of readParcel.
+var (
+	errParcel = errors.New("not what replicas say of sessions")
+	errKind   = errors.New("an unknown kind of question")
+)
+
+// parcel is one question, answer or message between replicas. Which fields it
+// has depends on its kind. What was read aliases the text.
+type parcel struct {
+	kind kind
+
+	key      *Key // principal, extra, capabilities, clientInfo
+	creds    Credentials
+	gone     string // an id that the server no longer knows
+	id       string // of the session
+	version  string // that it speaks
+	info     []byte // the raw initialize result, or nil
+	event    []byte // last event id of the GET stream, or nil
+	holder   string // who has the GET stream, or ""
+	level    mcp.Level
+	number   uint64
+	eligible uint64 // calls that may be asked something
+	pushes   bool
+	flag     bool // askWho: eligible calls only; askYours: busy; sayUsing: in use; tellMessage: passed on already
+	closing  bool // askYours: the holder ends
+	request  string
+	uri      string
+	raw      []byte // a JSON-RPC message
+	orphans  []Orphan
+	err      error
+}
+
+// Bounds of what a peer may say.
+const (
+	maxID      = 8 << 10 // bytes of a session id, an event id, a request id
+	maxKeyPart = 256 << 10
+	maxFields  = 256 // header fields
+	maxWaiting = 10_000
+)
+
+func appendBytes[T string | []byte](dst []byte, tag byte, value T) []byte {
+	if len(value) == 0 {
+		return dst
+	}
+	dst = append(dst, tag)
+	dst = binary.AppendUvarint(dst, uint64(len(value)))
+	return append(dst, value...)
+}
+
+func appendNumber(dst []byte, tag byte, n uint64) []byte {
+	if n == 0 {
+		return dst
+	}
+	var space [binary.MaxVarintLen64]byte
+	return appendBytes(dst, tag, binary.AppendUvarint(space[:0], n))
+}
+
+func appendFlag(dst []byte, tag byte, on bool) []byte {
+	if on {
+		return appendNumber(dst, tag, 1)
+	}
+	return dst
+}
+
+// append appends the parcel: a version, the kind, and fields of a tag, a length
+// and bytes. A reader skips tags that it does not know, so that a newer replica
+// may add some.
+func (p *parcel) append(dst []byte) []byte {
+	dst = append(dst, parcelVersion, byte(p.kind))
+	if p.key != nil {
+		dst = appendBytes(dst, 'P', p.key.Principal[:])
+		dst = appendBytes(dst, 'X', p.key.Extra)
+		dst = appendBytes(dst, 'C', p.key.Caps.Raw)
+		dst = appendBytes(dst, 'I', p.key.ClientInfo)
+	}
+	for _, f := range p.creds {
+		dst = appendBytes(dst, 'a', f.Name+"\x00"+f.Value)
+	}
+	dst = appendBytes(dst, 'g', p.gone)
+	dst = appendBytes(dst, 's', p.id)
+	dst = appendBytes(dst, 'v', p.version)
+	dst = appendBytes(dst, 'i', p.info)
+	dst = appendBytes(dst, 'e', p.event)
+	dst = appendBytes(dst, 'h', p.holder)
+	dst = appendNumber(dst, 'l', uint64(p.level))
+	dst = appendNumber(dst, 'n', p.number)
+	dst = appendNumber(dst, 'E', p.eligible)
+	dst = appendFlag(dst, 'p', p.pushes)
+	dst = appendFlag(dst, 'f', p.flag)
+	dst = appendFlag(dst, 'c', p.closing)
+	dst = appendBytes(dst, 'r', p.request)
+	dst = appendBytes(dst, 'u', p.uri)
+	dst = appendBytes(dst, 'm', p.raw)
+	for _, o := range p.orphans {
+		dst = appendBytes(dst, 'o', jsonrpc.AppendRequest(nil, o.ID, o.Method, o.Params))
+	}
+	return appendError(dst, p.err)
+}
+
+// appendError: what opening a session came to, as the caller of Acquire is told.
+func appendError(dst []byte, err error) []byte {
+	var status *StatusError
+	var answer *jsonrpc.Error
+	switch {
+	case err == nil:
+		return dst
+	case errors.As(err, &status):
+		dst = appendNumber(dst, 'S', uint64(status.Status))
+		for _, a := range status.Authenticate {
+			dst = appendBytes(dst, 'A', a)
+		}
+		dst = appendBytes(dst, 'T', status.ContentType)
+		return appendBytes(dst, 'B', status.Body)
+	case errors.As(err, &answer):
+		return appendBytes(dst, 'J', jsonrpc.AppendError(nil, nil, answer))
+	}
+	for i, known := range sentErrors {
+		if errors.Is(err, known) {
+			dst = appendNumber(dst, 'x', uint64(i+1))
+			break
+		}
+	}
+	return appendBytes(dst, 't', err.Error())
+}
+
+// sentErrors are the errors that pass from replica to replica, by their number.
+var sentErrors = []error{ErrUnreachable, ErrFull, ErrMalformed, ErrBroken, ErrClosed, ErrSessionGone}
+
+// readParcel reads what append wrote.
+func readParcel(text []byte) (parcel, error) {
+	if len(text) < 2 || text[0] != parcelVersion {
+		return parcel{}, fmt.Errorf("%w: another version", errParcel)
+	}
+	p := parcel{kind: kind(text[1])}
+	r := parcelReader{parcel: &p}
+	for text = text[2:]; len(text) > 0; {
+		tag := text[0]
+		n, size := binary.Uvarint(text[1:])
+		if size <= 0 || n > uint64(len(text)-1-size) {
+			return parcel{}, fmt.Errorf("%w: it is cut", errParcel)
+		}
+		value := text[1+size:][:n:n]
+		text = text[1+size+int(n):]
+		if !r.take(tag, value) {
+			return parcel{}, fmt.Errorf("%w: field %q", errParcel, tag)
+		}
+	}
+	if err := r.finish(); err != nil {
+		return parcel{}, err
+	}
+	return p, nil
+}
+
+// parcelReader gathers the parts of a parcel that take several fields.
+type parcelReader struct {
+	*parcel
+	principal, extra, caps, clientInfo []byte
+	status                             StatusError
+	answer                             *jsonrpc.Error
+	code                               uint64
+	text                               string
+}
+
+// take reads one field. It reports false where no replica writes such.
+func (r *parcelReader) take(tag byte, v []byte) bool {
+	p := r.parcel
+	switch tag {
+	case 'P':
+		r.principal = v
+		return len(v) == len(Key{}.Principal)
+	case 'X':
+		r.extra = v
+		return len(v) <= maxKeyPart
+	case 'C':
+		r.caps = v
+		return len(v) <= maxKeyPart
+	case 'I':
+		r.clientInfo = v
+		return len(v) <= maxKeyPart && jsonrpc.Validate(v, jsonrpc.Strict, maxKeyDepth) == nil && jsonrpc.IsObject(v)
+	case 'a':
+		name, value, ok := cutHeader(v)
+		p.creds = append(p.creds, Field{name, value})
+		return ok && len(p.creds) <= maxFields
+	case 'g':
+		return takeID(&p.gone, v)
+	case 's':
+		return takeID(&p.id, v)
+	case 'v':
+		p.version = string(v)
+		return mcp.LegacyVersion(p.version)
+	case 'i':
+		p.info = v
+		return len(v) <= maxInfo
+	case 'e':
+		p.event = v
+		return len(v) <= maxKeyPart
+	case 'h':
+		return takeID(&p.holder, v)
+	case 'l':
+		n, ok := readNumber(v)
+		p.level = mcp.Level(n)
+		return ok && n <= uint64(mcp.LevelEmergency)
+	case 'n', 'E', 'x', 'S':
+		n, ok := readNumber(v)
+		switch tag {
+		case 'n':
+			p.number = n
+		case 'E':
+			p.eligible = n
+		case 'x':
+			r.code = n
+		default:
+			r.status.Status = int(n)
+		}
+		return ok && n <= 1<<31
+	case 'p':
+		p.pushes = true
+	case 'f':
+		p.flag = true
+	case 'c':
+		p.closing = true
+	case 'r':
+		return takeID(&p.request, v)
+	case 'u':
+		p.uri = string(v)
+	case 'm':
+		p.raw = v
+	case 'o':
+		m, single, err := jsonrpc.ParseServerOne(v, maxKeyDepth)
+		if err != nil || !single || !m.IsRequest() {
+			return false
+		}
+		p.orphans = append(p.orphans, Orphan{ID: m.ID, Method: m.Method, Params: m.Params})
+		return len(p.orphans) <= maxWaiting
+	case 'A':
+		r.status.Authenticate = append(r.status.Authenticate, string(v))
+		return len(r.status.Authenticate) <= maxFields
+	case 'T':
+		r.status.ContentType = string(v)
+	case 'B':
+		r.status.Body = append([]byte(nil), v...)
+		return len(v) <= maxErrorBody
+	case 'J':
+		m, single, err := jsonrpc.ParseServerOne(append([]byte(nil), v...), maxKeyDepth)
+		if err != nil || !single || m.Error == nil {
+			return false
+		}
+		answer, ok := jsonrpc.ParseError(m.Error)
+		r.answer = answer
+		return ok
+	case 't':
+		r.text = string(v[:min(len(v), 1024)])
+	}
+	return true
+}
+
+// maxKeyDepth bounds the nesting of JSON that peers send.
+const maxKeyDepth = 1000
+
+// finish puts the parts together.
+func (r *parcelReader) finish() error {
+	if r.caps != nil {
+		key := &Key{Extra: r.extra, ClientInfo: r.clientInfo}
+		copy(key.Principal[:], r.principal)
+		if r.principal == nil || jsonrpc.Validate(r.caps, jsonrpc.Strict, maxKeyDepth) != nil {
+			return fmt.Errorf("%w: a key without its parts", errParcel)
+		}
+		caps, err := mcp.ParseCapabilities(r.caps)
+		if err != nil || caps.Raw != string(r.caps) {
+			return fmt.Errorf("%w: capabilities that are not canonical", errParcel)
+		}
+		key.Caps = caps
+		r.key = key
+	}
+	switch {
+	case r.status.Status != 0:
+		status := r.status
+		r.err = &status
+	case r.answer != nil:
+		r.err = r.answer
+	case r.code != 0 && r.code <= uint64(len(sentErrors)):
+		r.err = fmt.Errorf("%w, says another replica: %s", sentErrors[r.code-1], r.text)
+	case r.text != "":
+		r.err = fmt.Errorf("%w: another replica could not open a session: %s", ErrUnreachable, r.text)
+	}
+	switch r.kind {
+	case askLend, askPlace, askHave, askYours:
+		if r.key == nil {
+			return fmt.Errorf("%w: a question without a key", errParcel)
+		}
+	}
+	switch r.kind {
+	case askYours, sayHave:
+		if r.id == "" && r.info == nil {
+			return fmt.Errorf("%w: a session without an id", errParcel)
+		}
+	case sayRefused:
+		if r.err == nil {
+			return fmt.Errorf("%w: a refusal without a reason", errParcel)
+		}
+	}
+	return nil
+}
+
+// takeID reads an id: no control characters, which could begin a header field
+// of their own.
+func takeID(to *string, v []byte) bool {
+	for _, c := range v {
+		if c < ' ' || c == 0x7f {
+			return false
+		}
+	}
+	*to = string(v)
+	return len(v) <= maxID
+}
+
+func readNumber(v []byte) (uint64, bool) {
+	n, size := binary.Uvarint(v)
+	return n, size > 0 && size == len(v)
+}
+
+func cutHeader(v []byte) (name, value string, ok bool) {
+	for i, c := range v {
+		if c == 0 {
+			return string(v[:i]), string(v[i+1:]), i > 0
+		}
+		if c <= ' ' || c == ':' || c >= 0x7f {
+			return "", "", false
+		}
+	}
+	return "", "", false
+}

@@ -1,0 +1,211 @@
+package legacy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Where the server pushes its questions on the GET stream, a session can have
+// one eligible call, on whatever replica: the home gives the places out. What
+// peers have of them is counted there as if they were calls of its own. Once
+// given, a place is told free, or is free when its replica is gone; that a
+// message about it was lost is found out by asking.
+
+// own returns the eligible calls of this replica. entry.mu is held.
+func (s *Session) own() int { return s.eligible - s.elsewhere() }
+
+// elsewhere returns the eligible calls of other replicas. entry.mu is held.
+func (s *Session) elsewhere() (n int) {
+	for _, m := range s.remote {
+		n += m
+	}
+	return n
+}
+
+// grant counts a place that was lent as a peer's. entry.mu is held.
+func (s *Session) grant(replica string) {
+	if s.remote == nil {
+		s.remote = make(map[string]int)
+	}
+	s.remote[replica]++
+	s.granted = time.Now()
+}
+
+// place asks the home for a session with a place for an eligible call. A nil
+// session and error say to look again.
+func (e *entry) place(ctx context.Context, creds Credentials) (*Session, error) {
+	s := e.server
+	home := e.home()
+	e.mu.Lock()
+	question := parcel{kind: askPlace, key: &e.key, creds: creds, gone: e.gone}
+	e.mu.Unlock()
+	answer, err := s.ask(ctx, home, &question)
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil || answer.kind == sayLater:
+		t := time.NewTimer(lookAgain)
+		defer t.Stop()
+		select {
+		case <-t.C:
+			return nil, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	case answer.kind == sayRefused && errors.Is(answer.err, ErrClosed):
+		return nil, nil
+	case answer.kind == sayRefused:
+		return nil, answer.err
+	case answer.kind == sayNoIDs:
+		s.noIDs.Store(true)
+		return nil, nil
+	case answer.kind != sayHave || answer.id == "":
+		return nil, fmt.Errorf("%w: replica %s does not know of places", ErrUnreachable, home)
+	}
+	session, err := e.placedOn(&answer, home, creds)
+	if err != nil {
+		s.tell(home, &parcel{kind: tellFree, id: answer.id})
+	}
+	return session, err
+}
+
+// placedOn lends the session that the home has given a place on.
+func (e *entry) placedOn(p *parcel, home string, creds Credentials) (*Session, error) {
+	s := e.server
+	for reserved := false; ; reserved = true {
+		e.mu.Lock()
+		session := e.named(p.id)
+		if session == nil && reserved && !e.shutDown {
+			var err error
+			if session, err = e.borrowed(p, home, creds); err != nil {
+				e.mu.Unlock()
+				s.sessions.Add(-1)
+				return nil, err
+			}
+			session.adopted, session.apart = true, true // its home lends it again where it is needed
+			s.register(session)
+			e.adopted = append(e.adopted, session)
+			reserved = false
+		}
+		if session != nil {
+			e.lend(session, true)
+			session.places++
+		}
+		over := e.shutDown
+		e.mu.Unlock()
+		if reserved {
+			s.sessions.Add(-1)
+		}
+		switch {
+		case session != nil:
+			return session, nil
+		case over:
+			return nil, ErrClosed
+		case !s.reserve() && !s.evict():
+			return nil, fmt.Errorf("%w: sessions.max is reached", ErrFull)
+		}
+	}
+}
+
+// freed counts a place as given back, and reports whether the home must be told.
+// mu is held.
+func (s *Session) freed() bool {
+	if s.places <= s.own() {
+		return false
+	}
+	s.places--
+	return true
+}
+
+// tellFree tells the home that a place is free.
+func (e *entry) tellFree(s *Session) {
+	if e.away() {
+		e.server.tell(e.home(), &parcel{kind: tellFree, id: s.id})
+	}
+}
+
+// free takes a place back that a peer had.
+func (e *entry) free(s *Session, replica string) {
+	e.mu.Lock()
+	had := s.remote[replica] > 0
+	if had {
+		s.dropRemote(replica)
+	}
+	e.mu.Unlock()
+	if had {
+		e.release(s, true)
+	}
+}
+
+// dropRemote takes one place of a replica off the count. entry.mu is held.
+func (s *Session) dropRemote(replica string) {
+	if s.remote[replica]--; s.remote[replica] <= 0 {
+		delete(s.remote, replica)
+	}
+}
+
+// placed counts an eligible call of a peer that needed no place.
+func (e *entry) placed(s *Session, replica string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.lend(s, true)
+	s.grant(replica)
+}
+
+// freeLost takes the places of replicas back that are gone.
+func (e *entry) freeLost(live []string) {
+	e.mu.Lock()
+	var free []*Session
+	for _, list := range [...][]*Session{e.sessions, e.adopted} {
+		for _, s := range list {
+			for replica, n := range s.remote {
+				if !slices.Contains(live, replica) {
+					delete(s.remote, replica)
+					for range n {
+						free = append(free, s)
+					}
+				}
+			}
+		}
+	}
+	e.mu.Unlock()
+	for _, s := range free {
+		e.release(s, true)
+	}
+}
+
+// recount asks the replicas that have places whether they still use them: a
+// message that one is free may have been lost.
+func (e *entry) recount(ctx context.Context) {
+	e.mu.Lock()
+	var counted []*Session
+	for _, s := range e.sessions {
+		if len(s.remote) > 0 && time.Since(s.granted) > recountAfter {
+			counted = append(counted, s)
+		}
+	}
+	e.mu.Unlock()
+	for _, s := range counted {
+		asked := time.Now()
+		for _, r := range e.server.askAll(ctx, &parcel{kind: askUsing, id: s.id}) {
+			for {
+				e.mu.Lock()
+				lost := s.granted.Before(asked) && s.remote[r.from] > int(r.eligible)
+				if lost {
+					s.dropRemote(r.from)
+				}
+				e.mu.Unlock()
+				if !lost {
+					break
+				}
+				e.release(s, true)
+			}
+		}
+	}
+}
+
+// recountAfter is how long a place must have been out before it is asked for.
+const recountAfter = 10 * time.Second

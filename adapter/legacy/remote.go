@@ -1,0 +1,269 @@
+package legacy
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/holdfast-mcp/holdfast/adapter/jsonrpc"
+	"github.com/holdfast-mcp/holdfast/adapter/mcp"
+)
+
+// forward passes a message on that names no call of this replica: its id's
+// prefix says whose it is. Where that replica is gone, or has let the call go,
+// it belongs to whichever has taken the call over.
+func (s *Session) forward(id []byte, m *jsonrpc.Message) {
+	if s.server.settings.Peers == nil || !s.reach() || m.Result == nil && m.Error == nil && m.Params == nil {
+		return
+	}
+	p := parcel{kind: tellMessage, id: s.id}
+	switch owner, ok := ownerOf(id); {
+	case !ok:
+		return
+	case owner == s.server.settings.IDPrefix:
+		s.mu.Lock()
+		let := s.let
+		s.mu.Unlock()
+		if !let {
+			return // it is over
+		}
+	case slices.Contains(s.server.live(), owner):
+		p.raw = appendMessage(nil, m)
+		s.server.tell(owner, &p)
+		return
+	}
+	p.raw, p.flag = appendMessage(nil, m), true
+	s.server.tellAll(&p)
+}
+
+// ownerOf returns the replica that has made a request id.
+func ownerOf(id []byte) (string, bool) {
+	dash := bytes.LastIndexByte(id, '-')
+	if dash < 2 || id[0] != '"' {
+		return "", false
+	}
+	return string(id[1:dash]), true
+}
+
+// hearMessage routes what came on a peer's stream of this session.
+func (s *Session) hearMessage(p *parcel) {
+	m, single, err := jsonrpc.ParseServerOne(p.raw, s.server.settings.MaxDepth)
+	if err != nil || !single {
+		s.server.misunderstood("", errParcel)
+		return
+	}
+	if p.request != "" {
+		if x := s.find(jsonrpc.AppendQuote(nil, p.request)); x != nil {
+			x.sink.Receive(&m, false)
+		} else if m.IsRequest() { // the call has ended meanwhile
+			s.attributeLater(nil, &m)
+		}
+		return
+	}
+	id := m.ID
+	if !m.IsResponse() {
+		if m.Method != mcp.NotifyProgress {
+			return
+		}
+		id = jsonrpc.Get(m.Params, mcp.MetaProgressToken)
+	}
+	switch x := s.find(id); {
+	case x == nil:
+		if owner, _ := ownerOf(id); owner == s.server.settings.IDPrefix && !p.flag {
+			s.forward(id, &m) // let go here, and taken over elsewhere
+		}
+	case m.IsResponse():
+		x.respond(&m, false)
+		x.Abort()
+	default:
+		x.sink.Receive(&m, false)
+	}
+}
+
+// hearNote routes a notification that came on a peer's stream of this session.
+func (s *Session) hearNote(p *parcel) {
+	m, single, err := jsonrpc.ParseServerOne(p.raw, s.server.settings.MaxDepth)
+	if err != nil || !single || !m.IsNotification() {
+		s.server.misunderstood("", errParcel)
+		return
+	}
+	switch m.Method {
+	case mcp.NotifyCancelled:
+		s.withdrawnHere(&m)
+	case mcp.NotifyToolsChanged:
+		s.entry.forgetTools()
+		s.notify(&m)
+	case mcp.NotifyPromptsChanged, mcp.NotifyResourcesChanged, mcp.NotifyResourceUpdated:
+		s.notify(&m)
+	}
+}
+
+// tellNote tells the peers of a notification.
+func (s *Session) tellNote(m *jsonrpc.Message) {
+	if s.reach() {
+		s.server.tellAll(&parcel{kind: tellNote, id: s.id, raw: appendMessage(nil, m)})
+	}
+}
+
+// attributeAmong attributes an input request where calls of other replicas are
+// on the session too: to the one call in all that it can be for.
+func (s *Session) attributeAmong(x *Exchange, m *jsonrpc.Message) {
+	ctx, cancel := context.WithTimeout(s.server.ctx, askTime)
+	defer cancel()
+	replies := s.server.askAll(ctx, &parcel{kind: askWho, id: s.id, flag: true})
+	only, candidates := s.candidate(true, x)
+	there := elected(replies)
+	s.decide(x, m, only, there, candidates+total(replies))
+}
+
+// logAmong gives a log message on the GET stream to the one call in all that it
+// can be about.
+func (s *Session) logAmong(m *jsonrpc.Message) {
+	if _, n := s.candidate(false, nil); n > 1 {
+		return
+	}
+	replies := s.server.askAll(s.server.ctx, &parcel{kind: askWho, id: s.id})
+	only, n := s.candidate(false, nil)
+	if n+total(replies) != 1 {
+		return
+	}
+	if only != nil {
+		only.sink.Receive(m, false)
+		return
+	}
+	s.pass(elected(replies), m)
+}
+
+// pass gives a message to a call of a peer.
+func (s *Session) pass(to *reply, m *jsonrpc.Message) {
+	if to != nil {
+		s.server.tell(to.from, &parcel{kind: tellMessage, id: s.id, request: to.request, raw: appendMessage(nil, m)})
+	}
+}
+
+func total(replies []reply) (n int) {
+	for _, r := range replies {
+		if r.kind == sayWho {
+			n += int(r.number)
+		}
+	}
+	return n
+}
+
+// elected returns the reply that names the one call.
+func elected(replies []reply) *reply {
+	for i := range replies {
+		if replies[i].kind == sayWho && replies[i].number == 1 && replies[i].request != "" {
+			return &replies[i]
+		}
+	}
+	return nil
+}
+
+// laterAttributions bounds the input requests of one Server whose calls are
+// looked for while the driver of the stream they came on goes on.
+const laterAttributions = 64
+
+// attributeLater is attributeAmong for a message that came on a call's own
+// stream, whose driver must not wait.
+func (s *Session) attributeLater(x *Exchange, m *jsonrpc.Message) {
+	if s.server.attributing.Add(1) > laterAttributions {
+		s.server.attributing.Add(-1)
+		s.refuse(m, jsonrpc.CodeInternal, "too many requests wait for a call of the client")
+		return
+	}
+	own := &jsonrpc.Message{ID: bytes.Clone(m.ID), Method: m.Method, Params: bytes.Clone(m.Params)}
+	s.server.background(func() {
+		defer s.server.attributing.Add(-1)
+		s.attributeAmong(x, own)
+	})
+}
+
+// keepOrphan keeps an input request for the session's next eligible call, on
+// whatever replica that comes. It reports false where one is here already.
+func (s *Session) keepOrphan(x *Exchange, m *jsonrpc.Message) bool {
+	s.mu.Lock()
+	for _, y := range s.calls {
+		if y.eligible && y != x {
+			s.mu.Unlock()
+			return false
+		}
+	}
+	kept := len(s.orphans) < s.server.settings.MaxOrphans
+	if kept {
+		s.orphans = append(s.orphans, Orphan{
+			ID: bytes.Clone(m.ID), Method: m.Method, Params: bytes.Clone(m.Params),
+			until: time.Now().Add(s.server.settings.OrphanTTL),
+		})
+	}
+	n := len(s.orphans)
+	s.mu.Unlock()
+	if !kept {
+		s.refuse(m, jsonrpc.CodeInternal, "too many requests wait for a call of the client")
+		return true
+	}
+	s.tellOrphans(n)
+	return true
+}
+
+// tellOrphans tells the peers how many questions wait here.
+func (s *Session) tellOrphans(n int) {
+	if s.reach() {
+		s.server.tellAll(&parcel{kind: tellOrphans, id: s.id, number: uint64(n)})
+	}
+}
+
+// noteOrphans remembers that questions wait at a peer.
+func (s *Session) noteOrphans(from string, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n == 0 {
+		delete(s.noted, from)
+		return
+	}
+	if s.noted == nil {
+		s.noted = make(map[string]struct{})
+	}
+	s.noted[from] = struct{}{}
+	for _, y := range s.calls {
+		if y.eligible { // it came when the replica had asked already
+			s.server.background(s.fetchForCall)
+			return
+		}
+	}
+}
+
+// fetchForCall brings waiting questions here for a call that is in flight.
+func (s *Session) fetchForCall() {
+	s.FetchOrphans(s.server.ctx)
+	for _, o := range s.takeOrphans() {
+		s.attributeAmong(nil, &jsonrpc.Message{ID: o.ID, Method: o.Method, Params: o.Params})
+	}
+}
+
+// FetchOrphans brings the questions here that wait at other replicas for an
+// eligible call, so that TakeOrphans need not.
+func (s *Session) FetchOrphans(ctx context.Context) {
+	s.mu.Lock()
+	noted := make([]string, 0, len(s.noted))
+	for replica := range s.noted {
+		noted = append(noted, replica)
+	}
+	clear(s.noted)
+	s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	for _, replica := range noted {
+		answer, err := s.server.ask(ctx, replica, &parcel{kind: askOrphans, id: s.id})
+		if err != nil || answer.kind != sayOrphans {
+			continue // it is gone, or they are: who keeps them refuses them in time
+		}
+		until := time.Now().Add(s.server.settings.OrphanTTL)
+		s.mu.Lock()
+		for _, o := range answer.orphans {
+			s.orphans = append(s.orphans, Orphan{ID: bytes.Clone(o.ID), Method: o.Method, Params: bytes.Clone(o.Params), until: until})
+		}
+		s.mu.Unlock()
+	}
+}

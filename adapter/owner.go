@@ -1,0 +1,178 @@
+package adapter
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/holdfast-mcp/holdfast/adapter/mcp"
+	"github.com/holdfast-mcp/holdfast/adapter/state"
+)
+
+// ServeStream serves what another replica asks on a stream, until the answer is
+// complete or ctx ends. first is what the stream began with, valid until it
+// returns. ctx's cause is ErrClosed where the other side let go, because its
+// client closed the connection, and something else where it fell silent.
+func (e *Engine) ServeStream(ctx context.Context, from string, kind Kind, s Stream, first []byte) {
+	plain, err := e.ring.OpenMessage(nil, first, contextRound)
+	if err != nil {
+		if errors.Is(err, state.ErrUnknownKey) {
+			e.unknownKey()
+		}
+		e.noisy.Warn().Err(err).Str("peer", from).Msg("message of another replica cannot be opened")
+		_ = s.End(ctx, nil)
+		return
+	}
+	form, rest, err := readForm(plain)
+	switch {
+	case err == nil && kind == KindRound && form == formRound:
+		e.serveRound(ctx, from, s, rest)
+	case err == nil && kind == KindSeek && form == formSeek:
+		e.serveSeek(ctx, s, rest)
+	case err == nil && kind == KindSession && form == formSession:
+		e.serveSession(ctx, from, s, plain)
+	case err == nil && kind == KindNote && form == formSession: // too large to be told
+		e.Hear(from, kind, first)
+		_ = s.End(ctx, nil)
+	default:
+		e.noisy.Warn().Str("peer", from).Msg("message of another replica is not understood: it is of another version")
+		_ = s.End(ctx, nil)
+	}
+}
+
+func (e *Engine) seal(message []byte) []byte {
+	return e.ring.SealMessage(nil, message, contextEvent)
+}
+
+func (e *Engine) serveSeek(ctx context.Context, s Stream, rest []byte) {
+	var id [16]byte
+	ok := readFields(rest, func(f item) {
+		if f.tag == 'c' && len(f.value) == len(id) {
+			id = [16]byte(f.value)
+		}
+	})
+	form := formAway
+	if ok && e.calls.get(id) != nil {
+		form = formFound
+	}
+	_ = s.End(ctx, e.seal(newFields(form, 0)))
+}
+
+// serveRound drives a round whose client is at another replica.
+func (e *Engine) serveRound(ctx context.Context, from string, s Stream, rest []byte) {
+	req, takeOver, err := readRound(rest, e.settings.ParamHeaders)
+	if err != nil {
+		e.noisy.Warn().Err(err).Str("peer", from).Msg("round of another replica refused")
+		_ = s.End(ctx, nil)
+		return
+	}
+	r, err := e.beginServed(ctx, req, takeOver)
+	if err != nil {
+		e.endServed(ctx, s, err)
+		return
+	}
+	defer r.Close()
+	stop := context.AfterFunc(ctx, func() {
+		if errors.Is(context.Cause(ctx), ErrClosed) {
+			r.Gone()
+		} else {
+			r.abandon()
+		}
+	})
+	defer stop()
+	for {
+		ev, err := r.Next(time.Now().Add(time.Hour))
+		switch {
+		case errors.Is(err, ErrDeadline):
+		case err != nil:
+			e.endServed(ctx, s, err)
+			return
+		case ev.Outcome != nil:
+			_ = s.End(ctx, e.seal(appendEvent(&ev))) // the stream's end is known to ctx
+			return
+		default:
+			if s.Send(ctx, e.seal(appendEvent(&ev))) != nil {
+				return
+			}
+		}
+	}
+}
+
+func (e *Engine) endServed(ctx context.Context, s Stream, err error) {
+	switch {
+	case errors.Is(err, ErrGone):
+		return
+	case errors.Is(err, errAway):
+		_ = s.End(ctx, e.seal(newFields(formAway, 0)))
+	default:
+		_ = s.End(ctx, e.seal(appendEnd(err)))
+	}
+}
+
+// beginServed is Begin for a round that another replica was sent.
+func (e *Engine) beginServed(ctx context.Context, req *Request, takeOver bool) (*callRound, error) {
+	up := e.upstreams[req.Upstream]
+	if up == nil {
+		return nil, refuse(ReasonStateForeign, "the replica that holds the call has no upstream of this name")
+	}
+	caps, err := e.caps.get(req.Capabilities)
+	if err != nil {
+		return nil, &Refusal{Reason: ReasonInvalidParams, Detail: err.Error()}
+	}
+	if err := e.enter(); err != nil {
+		return nil, err
+	}
+	r := e.newRound(req)
+	r.remote = true
+	t, err := e.openState(up, req, caps)
+	if err == nil {
+		err = e.joinServed(ctx, up, req, caps, t, r, takeOver)
+	}
+	if err != nil {
+		e.leave()
+		return nil, err
+	}
+	return r, nil
+}
+
+func (e *Engine) joinServed(ctx context.Context, up *upstream, req *Request, caps *mcp.Capabilities, t *state.Token, r *callRound, takeOver bool) error {
+	if c := e.calls.get(t.Call); c != nil {
+		if e.letting.Load() {
+			c.mu.Lock()
+			c.handOver()
+			c.mu.Unlock()
+		}
+		if c = e.calls.get(t.Call); c != nil {
+			return c.join(t.Round, req, r)
+		}
+	}
+	rec, away := e.calls.take(t.Call)
+	if rec != nil {
+		defer rec.session.Return(false)
+	}
+	switch {
+	case away && !takeOver:
+		return errAway
+	case away:
+	case t.Owner == e.settings.Replica:
+		return notHeld()
+	case !takeOver:
+		return errAway
+	}
+	return e.succeed(ctx, up, req, caps, t, r)
+}
+
+// abandon takes the round off its call without cancelling it: the replica that
+// its client is at has fallen silent, and the client may come back elsewhere
+// with the same request state.
+func (r *callRound) abandon() {
+	c := r.call
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r.gone {
+		return
+	}
+	r.gone = true
+	c.remove(r)
+	r.rouse()
+}

@@ -1,0 +1,316 @@
+package adapter
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-mcp/holdfast/adapter/jsonrpc"
+	"github.com/holdfast-mcp/holdfast/adapter/legacy"
+	"github.com/holdfast-mcp/holdfast/adapter/mcp"
+	"github.com/holdfast-mcp/holdfast/adapter/state"
+)
+
+// estate is what is left of a parked call whose stream is gone: its owner has
+// died or let go of it, or the server has. The client's next round decides what
+// becomes of it: it is taken over, run again, or lost.
+type estate struct {
+	position state.Position // where to go on; without an event id, nowhere
+	own      *Outcome       // how the server itself has ended the call meanwhile, or nil
+	err      error          // what the client is told where nothing helps
+}
+
+// inherit makes a call of this replica out of what its request state says. It
+// is parked, at the round of the request state. Where another round has just
+// done the same, its call is returned.
+func (e *Engine) inherit(up *upstream, req *Request, caps *mcp.Capabilities, t *state.Token) (*call, error) {
+	traits := mcp.MethodTraits(req.Method)
+	now := time.Now()
+	c := &call{
+		engine: e, up: up, method: req.Method, harmless: traits.Harmless, askable: traits.Eligible,
+		eligible: traits.Eligible && caps.Any(), key: e.key(req, caps), creds: credentials(req),
+		name: string(req.Name), phase: parked, id: t.Call, round: t.Round, digest: t.Request,
+		until: time.Unix(t.Expires, 0), begun: now.Add(-time.Duration(t.Ran) * time.Second), heard: now, parkedAt: now,
+		transcript: t.Transcript, cut: t.Cut,
+		estate: &estate{position: t.Position, err: &Refusal{
+			Reason: ReasonCallLost, MayHaveRun: true,
+			Detail: "the replica that held the call is gone, and nobody can go on with it: the server cannot resume its stream, and running it again might not be harmless",
+		}},
+	}
+	for i, n := range t.Asked {
+		c.asked[i] = int(n)
+	}
+	for _, q := range t.Inputs {
+		in := &input{id: []byte(q.ID), hinted: q.Hinted, digest: q.Digest}
+		in.Key, in.Method, in.Params = q.Key, q.Method.Method(), q.Params
+		if len(in.id) == 0 {
+			in.id = nil
+		}
+		c.inputs = append(c.inputs, in)
+		if q.Hinted {
+			c.names = append(c.names, q.Key)
+		}
+	}
+	for _, a := range t.Transcript {
+		if a.Hinted {
+			c.names = append(c.names, a.Key)
+		}
+	}
+	c.ownKey()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	other, err := e.calls.adopt(c)
+	if other != nil || err != nil {
+		return other, err
+	}
+	c.arm()
+	return c, nil
+}
+
+// recover lets a call go on whose stream is gone, with what a retry brought.
+// mu is held.
+func (c *call) recover(req *Request, r *callRound) error {
+	left := c.estate
+	c.estate = nil
+	c.inputs, c.withdrawn = append(c.withdrawn, c.inputs...), nil
+	answered := c.transcribe(req.InputResponses)
+	if left.own != nil && len(answered) == 0 {
+		c.enter(running)
+		c.result = left.own
+		c.enter(done)
+		c.settle(running)
+		c.wake()
+		return nil
+	}
+	c.enter(running)
+	c.driver = byGoroutine
+	c.msgID = c.up.Server.NextID()
+	text := c.appendRequest(legacy.Text(), req)
+	ctx, cancel := context.WithCancel(c.engine.ctx)
+	c.stop = cancel
+	c.arm()
+	c.engine.wg.Add(1)
+	go func() {
+		defer c.engine.wg.Done()
+		defer cancel()
+		c.goOn(ctx, left, answered, text, r)
+	}()
+	return nil
+}
+
+// transcribe takes the open inputs off the call that a retry answers, and puts
+// the answers into the transcript.
+func (c *call) transcribe(responses []byte) []answer {
+	var found []answer
+	kept := c.inputs[:0]
+	for _, in := range c.inputs {
+		value := jsonrpc.Get(responses, in.Key)
+		if value == nil || in.Params != nil && !c.engine.fits(in, value) || in.Params == nil && !jsonrpc.IsObject(value) {
+			kept = append(kept, in)
+			continue
+		}
+		c.record(in, value)
+		found = append(found, answer{in: in, value: append([]byte(nil), value...)})
+	}
+	c.inputs = kept
+	return found
+}
+
+// record puts an answer into the transcript. mu is held.
+func (c *call) record(in *input, value []byte) {
+	kind, ok := state.KindOf(in.Method)
+	if !ok || len(c.transcript) >= state.MaxTranscript {
+		c.cut = true
+		return
+	}
+	if c.transcriptBytes += len(value) + len(in.Key); c.transcriptBytes > c.engine.settings.MaxState {
+		c.cut, c.transcript = true, nil // it could not be sealed into a request state again
+		return
+	}
+	if c.cut {
+		return
+	}
+	c.transcript = append(c.transcript, state.Answer{
+		Key: in.Key, Method: kind, Digest: in.questionDigest(), Hinted: in.hinted, Value: append([]byte(nil), value...),
+	})
+}
+
+// goOn is the ladder's lower part: take over, replay, or say so.
+func (c *call) goOn(ctx context.Context, left *estate, answered []answer, text []byte, r *callRound) {
+	if left.position.Event != "" {
+		err := c.takeOver(ctx, &left.position, answered, r)
+		if err == nil {
+			legacy.FreeText(text)
+			return
+		}
+		c.engine.log.Info().Err(err).Str("upstream", c.up.Name).Hex("call", c.id[:]).Msg("call not taken over")
+	}
+	s, err := c.replaySession(ctx)
+	if err == nil && s == nil {
+		err = left.err
+	}
+	if err != nil {
+		legacy.FreeText(text)
+		if left.own != nil {
+			c.endWith(left.own)
+			return
+		}
+		c.fail(err)
+		return
+	}
+	c.replay(ctx, s, text, r)
+}
+
+// takeOver goes on with the call's stream on the same upstream session. An
+// error means that the server has been sent nothing.
+func (c *call) takeOver(ctx context.Context, at *state.Position, answered []answer, r *callRound) error {
+	position := legacy.Position(*at)
+	c.mu.Lock()
+	creds, level := c.creds, c.level
+	c.mu.Unlock()
+	s, err := c.up.Server.Adopt(ctx, &c.key, position, c.eligible, creds)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	if c.phase == done {
+		c.mu.Unlock()
+		s.Return(c.eligible)
+		return nil
+	}
+	x := s.Resume(at.Request, at.Event, c, creds, c.eligible, c.askable, level)
+	c.x = x
+	c.mu.Unlock()
+	if err := x.Open(ctx); err != nil {
+		c.mu.Lock()
+		c.x = nil
+		c.mu.Unlock()
+		x.Finish()
+		return err
+	}
+	c.engine.log.Info().Str("upstream", c.up.Name).Hex("call", c.id[:]).Msg("call taken over")
+	c.engine.metrics.takenOver()
+	c.mu.Lock()
+	r.served = ServedTakenOver
+	over := c.phase == done
+	c.heard = time.Now()
+	c.mu.Unlock()
+	if over {
+		x.Cancel("the client has gone")
+		x.Finish()
+		return nil
+	}
+	c.engine.wg.Add(1)
+	go c.follow(x)
+	for i, a := range answered {
+		a.text = jsonrpc.AppendResult(legacy.Text(), a.in.id, c.legacyAnswer(a.in, a.value))
+		err := s.Post(ctx, creds, a.text)
+		legacy.FreeText(a.text)
+		if err != nil {
+			c.mu.Lock()
+			c.undelivered(answered[i:], err)
+			c.mu.Unlock()
+			break
+		}
+	}
+	return nil
+}
+
+// replayable reports whether the call may run twice. mu is held, or nobody else
+// knows the call.
+func (c *call) replayable(s *legacy.Session) bool {
+	switch c.engine.settings.Replay {
+	case ReplayAlways:
+		return true
+	case ReplayNever:
+		return false
+	}
+	return c.harmless || c.method == mcp.MethodToolsCall && s != nil && s.Harmless(c.name)
+}
+
+// replaySession acquires a session to run the call again on. nil without an
+// error: it may not run again.
+func (c *call) replaySession(ctx context.Context) (*legacy.Session, error) {
+	if c.engine.settings.Replay == ReplayNever {
+		return nil, nil
+	}
+	c.mu.Lock()
+	creds := c.creds
+	c.mu.Unlock()
+	s, err := c.up.Server.Acquire(ctx, &c.key, c.eligible, creds)
+	if err != nil {
+		return nil, asRefusal(err, true)
+	}
+	if c.method == mcp.MethodToolsCall && c.engine.settings.Replay == ReplaySafe {
+		s.LoadRules(ctx, creds)
+	}
+	if !c.replayable(s) {
+		s.Return(c.eligible)
+		return nil, nil
+	}
+	return s, nil
+}
+
+// replay runs the call again: the original request, which every retry brings,
+// on a session of its own or a shared one. What the server asks again is
+// answered from the transcript.
+func (c *call) replay(ctx context.Context, s *legacy.Session, text []byte, r *callRound) {
+	c.engine.log.Info().Str("upstream", c.up.Name).Hex("call", c.id[:]).Msg("call runs again")
+	c.engine.metrics.replayed()
+	c.mu.Lock()
+	r.served = ServedReplayed
+	c.known, c.transcript, c.transcriptBytes = c.transcript, nil, 0
+	c.inputs, c.names, c.asked, c.x = nil, nil, [3]int{}, nil
+	if c.phase != done {
+		c.phase = starting // as enter would for a request that has met no session
+	}
+	c.mu.Unlock()
+	c.launch(ctx, s, text)
+}
+
+// answerAgain answers a question of a replay with what the transcript has for
+// it: the same method and the same params. Yes to "delete A?" must never
+// answer "delete B?". mu is held.
+func (c *call) answerAgain(in *input) bool {
+	if len(c.known) == 0 {
+		return false
+	}
+	digest := in.questionDigest()
+	for i, a := range c.known {
+		if a.Digest != digest || a.Method.Method() != in.Method {
+			continue
+		}
+		c.known = append(c.known[:i:i], c.known[i+1:]...)
+		c.record(in, a.Value)
+		c.reply(jsonrpc.AppendResult(legacy.Text(), in.id, c.legacyAnswer(in, a.Value)))
+		return true
+	}
+	return false
+}
+
+// endWith ends the call with an outcome that was kept.
+func (c *call) endWith(o *Outcome) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	was := c.phase
+	if !c.enter(done) {
+		return
+	}
+	c.result = o
+	c.settle(was)
+	c.wake()
+}
+
+// bequeath keeps a parked call whose stream is gone for a replay by its next
+// round, if it may be replayed. mu is held.
+func (c *call) bequeath(own *Outcome, err error) bool {
+	if c.phase != parked || c.estate != nil || c.x == nil || !c.replayable(c.x.Session()) {
+		return false
+	}
+	c.estate = &estate{own: own, err: err}
+	return true
+}
+
+// failedOutcome reports whether a server's response says that the call failed.
+func failedOutcome(o *Outcome) bool {
+	return o.Error != nil || string(jsonrpc.Get(o.Result, "isError")) == "true"
+}

@@ -1,0 +1,384 @@
+package adapter
+
+import (
+	"encoding/binary"
+	"errors"
+	"time"
+
+	"github.com/holdfast-mcp/holdfast/adapter/jsonrpc"
+	"github.com/holdfast-mcp/holdfast/adapter/mcp"
+)
+
+// What replicas send each other is a version, a form, and fields: a tag, a
+// length and bytes each. A reader skips tags that it does not know, so that a
+// newer replica may add some; a form that it does not know it refuses. All of
+// it is sealed with the key ring: credentials and answers are in it.
+
+// wireVersion is the first byte. It changes when a reader of the one before
+// would misunderstand.
+const wireVersion = 1
+
+// Forms of a message: its second byte.
+const (
+	formRound   byte = 'r'
+	formNote    byte = 'n' // a notification
+	formOutcome byte = 'o'
+	formRefusal byte = 'x'
+	formAuth    byte = 'u' // an upstream's 401 or 403
+	formError   byte = 'j' // a JSON-RPC error of our own
+	formAway    byte = 'a' // the call is not here, and another may take it over
+	formSeek    byte = 's'
+	formFound   byte = 'f'
+	formSession byte = 'l' // about shared sessions
+)
+
+// errWire is what a message is refused with that no replica of this version
+// sends.
+var errWire = errors.New("message of another replica is not understood")
+
+// fields appends tagged fields.
+type fields []byte
+
+func newFields(form byte, room int) fields {
+	return append(make(fields, 0, room+64), wireVersion, form)
+}
+
+func (f *fields) bytes(tag byte, value []byte) {
+	if value == nil {
+		return
+	}
+	*f = append(*f, tag)
+	*f = binary.AppendUvarint(*f, uint64(len(value)))
+	*f = append(*f, value...)
+}
+
+func (f *fields) text(tag byte, value string) {
+	if value == "" {
+		return
+	}
+	*f = append(*f, tag)
+	*f = binary.AppendUvarint(*f, uint64(len(value)))
+	*f = append(*f, value...)
+}
+
+func (f *fields) number(tag byte, value uint64) {
+	if value == 0 {
+		return
+	}
+	var space [binary.MaxVarintLen64]byte
+	f.bytes(tag, binary.AppendUvarint(space[:0], value))
+}
+
+func (f *fields) flag(tag byte, value bool) {
+	if value {
+		f.number(tag, 1)
+	}
+}
+
+// item is a field that was read. Its value aliases the message.
+type item struct {
+	tag   byte
+	value []byte
+}
+
+func (f item) number() uint64 {
+	n, size := binary.Uvarint(f.value)
+	if size <= 0 {
+		return 0
+	}
+	return n
+}
+
+// readForm checks what a message begins with.
+func readForm(message []byte) (form byte, rest []byte, err error) {
+	if len(message) < 2 || message[0] != wireVersion {
+		return 0, nil, errWire
+	}
+	return message[1], message[2:], nil
+}
+
+// readFields yields the fields of a message. It reports false where they are
+// cut.
+func readFields(b []byte, yield func(item)) bool {
+	for len(b) > 0 {
+		tag := b[0]
+		n, size := binary.Uvarint(b[1:])
+		if size <= 0 || n > uint64(len(b)-1-size) {
+			return false
+		}
+		b = b[1+size:]
+		yield(item{tag, b[:n:n]})
+		b = b[n:]
+	}
+	return true
+}
+
+// appendRound writes a request for the replica that has its call. takeOver
+// says that the owner is lost: the reader may go on in its place.
+func appendRound(req *Request, takeOver bool) []byte {
+	f := newFields(formRound, 2*len(req.Params))
+	f.flag('t', takeOver)
+	f.text('u', req.Upstream)
+	f.text('m', req.Method)
+	f.bytes('i', req.ID)
+	f.bytes('p', req.Params)
+	f.bytes('N', req.Name)
+	f.bytes('A', req.Args)
+	f.flag('0', req.NullArgs)
+	f.bytes('M', req.Meta)
+	f.bytes('I', req.ClientInfo)
+	f.bytes('C', req.Capabilities)
+	f.number('l', uint64(req.LogLevel))
+	f.bytes('P', req.ProgressToken)
+	f.bytes('R', req.InputResponses)
+	f.bytes('S', req.RequestState)
+	f.text('a', req.Credentials.Authorization)
+	for _, c := range req.Credentials.Forward {
+		f.text('f', c.Name+"\x00"+c.Value)
+	}
+	f.text('h', req.PrincipalHeader)
+	if req.Headers != nil {
+		for _, h := range req.Headers.Fields() {
+			f.text('H', h.Name+"\x00"+h.Value)
+		}
+	}
+	return f
+}
+
+// readRound reads what appendRound wrote. The request aliases the message.
+func readRound(b []byte, headers func([]Field) ParamChecker) (req *Request, takeOver bool, err error) {
+	req = new(Request)
+	var params []Field
+	ok := readFields(b, func(f item) {
+		v := f.value
+		switch f.tag {
+		case 't':
+			takeOver = true
+		case 'u':
+			req.Upstream = string(v)
+		case 'm':
+			req.Method = string(v)
+		case 'i':
+			req.ID = v
+		case 'p':
+			req.Params = v
+		case 'N':
+			req.Name = v
+		case 'A':
+			req.Args = v
+		case '0':
+			req.NullArgs = true
+		case 'M':
+			req.Meta = v
+		case 'I':
+			req.ClientInfo = v
+		case 'C':
+			req.Capabilities = v
+		case 'l':
+			req.LogLevel = mcp.Level(min(f.number(), uint64(mcp.LevelEmergency)))
+		case 'P':
+			req.ProgressToken = v
+		case 'R':
+			req.InputResponses = v
+		case 'S':
+			req.RequestState = v
+		case 'a':
+			req.Credentials.Authorization = string(v)
+		case 'f':
+			req.Credentials.Forward = append(req.Credentials.Forward, cutField(v))
+		case 'h':
+			req.PrincipalHeader = string(v)
+		case 'H':
+			params = append(params, cutField(v))
+		}
+	})
+	if !ok || req.RequestState == nil || !jsonrpc.IsObject(req.Params) || !jsonrpc.IsObject(req.Capabilities) {
+		return nil, false, errWire
+	}
+	if len(params) > 0 && headers != nil {
+		req.Headers = headers(params)
+	}
+	return req, takeOver, nil
+}
+
+func cutField(v []byte) Field {
+	for i, c := range v {
+		if c == 0 {
+			return Field{Name: string(v[:i]), Value: string(v[i+1:])}
+		}
+	}
+	return Field{Name: string(v)}
+}
+
+// appendEvent writes what a round tells its client next.
+func appendEvent(ev *Event) []byte {
+	if ev.Outcome == nil {
+		f := newFields(formNote, len(ev.Notification))
+		f.bytes('n', ev.Notification)
+		return f
+	}
+	o := ev.Outcome
+	f := newFields(formOutcome, len(o.Result)+len(o.Error)+len(o.State)+len(o.ServerInfo))
+	f.text('m', o.Method)
+	f.bytes('r', o.Result)
+	f.bytes('e', o.Error)
+	for _, in := range o.Inputs {
+		f.text('k', in.Key)
+		f.text('q', in.Method)
+		f.bytes('p', in.Params)
+	}
+	f.bytes('s', o.State)
+	f.bytes('i', o.ServerInfo)
+	f.number('t', uint64(o.Cache.TTLMillis))
+	f.text('c', o.Cache.Scope)
+	f.bytes('b', o.Subscription)
+	return f
+}
+
+// appendEnd writes the error that ends a round.
+func appendEnd(err error) []byte {
+	var refusal *Refusal
+	var auth *Unauthorized
+	var envelope *jsonrpc.Error
+	switch {
+	case errors.As(err, &refusal):
+		f := newFields(formRefusal, len(refusal.Detail)+len(refusal.Required))
+		f.text('r', string(refusal.Reason))
+		f.text('d', refusal.Detail)
+		f.flag('m', refusal.MayHaveRun)
+		f.number('a', uint64(max(refusal.RetryAfter, 0)))
+		f.bytes('q', refusal.Required)
+		return f
+	case errors.As(err, &auth):
+		f := newFields(formAuth, len(auth.Body))
+		f.number('s', uint64(auth.Status))
+		for _, a := range auth.Authenticate {
+			f.text('a', a)
+		}
+		f.bytes('b', auth.Body)
+		f.text('c', auth.ContentType)
+		return f
+	case errors.As(err, &envelope):
+		f := newFields(formError, len(envelope.Data))
+		f.number('c', uint64(-envelope.Code))
+		f.text('m', envelope.Message)
+		f.bytes('d', envelope.Data)
+		return f
+	}
+	f := newFields(formRefusal, 0)
+	f.text('r', string(ReasonInternal))
+	return f
+}
+
+// errAway is what a replica answers that does not have a call, and leaves it
+// to whoever can go on with it.
+var errAway = errors.New("the call is elsewhere")
+
+// readEvent reads what appendEvent and appendEnd wrote. The event aliases the
+// message.
+func readEvent(message []byte) (Event, error) {
+	form, rest, err := readForm(message)
+	if err != nil {
+		return Event{}, err
+	}
+	var ev Event
+	var end error
+	var take func(item)
+	switch form {
+	case formNote:
+		take = func(f item) {
+			if f.tag == 'n' {
+				ev.Notification = f.value
+			}
+		}
+	case formOutcome:
+		ev.Outcome = new(Outcome)
+		take = ev.Outcome.take
+	case formRefusal:
+		r := new(Refusal)
+		take, end = r.take, r
+	case formAuth:
+		u := new(Unauthorized)
+		take, end = u.take, u
+	case formError:
+		e := new(jsonrpc.Error)
+		end = e
+		take = func(f item) {
+			switch f.tag {
+			case 'c':
+				e.Code = -int(f.number())
+			case 'm':
+				e.Message = string(f.value)
+			case 'd':
+				e.Data = append([]byte(nil), f.value...)
+			}
+		}
+	case formAway:
+		return Event{}, errAway
+	default:
+		return Event{}, errWire
+	}
+	if !readFields(rest, take) || ev.Outcome == nil && ev.Notification == nil && end == nil {
+		return Event{}, errWire
+	}
+	return ev, end
+}
+
+func (o *Outcome) take(f item) {
+	switch f.tag {
+	case 'm':
+		o.Method = string(f.value)
+	case 'r':
+		o.Result = f.value
+	case 'e':
+		o.Error = f.value
+	case 'k':
+		o.Inputs = append(o.Inputs, Input{Key: string(f.value)})
+	case 'q':
+		if n := len(o.Inputs); n > 0 {
+			o.Inputs[n-1].Method = string(f.value)
+		}
+	case 'p':
+		if n := len(o.Inputs); n > 0 {
+			o.Inputs[n-1].Params = f.value
+		}
+	case 's':
+		o.State = f.value
+	case 'i':
+		o.ServerInfo = f.value
+	case 't':
+		o.Cache.TTLMillis = int64(f.number())
+	case 'c':
+		o.Cache.Scope = string(f.value)
+	case 'b':
+		o.Subscription = f.value
+	}
+}
+
+func (r *Refusal) take(f item) {
+	switch f.tag {
+	case 'r':
+		r.Reason = Reason(f.value)
+	case 'd':
+		r.Detail = string(f.value)
+	case 'm':
+		r.MayHaveRun = true
+	case 'a':
+		r.RetryAfter = time.Duration(f.number())
+	case 'q':
+		r.Required = append([]byte(nil), f.value...)
+	}
+}
+
+func (u *Unauthorized) take(f item) {
+	switch f.tag {
+	case 's':
+		u.Status = int(f.number())
+	case 'a':
+		u.Authenticate = append(u.Authenticate, string(f.value))
+	case 'b':
+		u.Body = append([]byte(nil), f.value...)
+	case 'c':
+		u.ContentType = string(f.value)
+	}
+}

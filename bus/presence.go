@@ -1,0 +1,163 @@
+package bus
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/rs/zerolog"
+)
+
+const minBeatGap = 50 * time.Millisecond
+
+// hear takes what comes on the subject of the heartbeats, this replica's own
+// included.
+func (b *Bus) hear(m *nats.Msg) {
+	now := b.now()
+	f, err := parseFrame(m.Data)
+	if err == nil && f.typ != typeBeat {
+		err = errors.New("not a heartbeat")
+	}
+	var t beat
+	if err == nil {
+		t, err = parseBeat(f.payload)
+	}
+	if err != nil {
+		b.log.warn("bus heartbeat is not understood", func(e *zerolog.Event) {
+			e.Err(err).Bytes("peer", f.from).Uint8("version", f.version)
+		})
+		return
+	}
+	if string(f.from) == b.s.Replica {
+		b.hearSelf(t.number, now)
+		return
+	}
+	b.hearPeer(string(f.from), f.flags, &t, now)
+}
+
+// hearSelf: through external servers the own heartbeat is what confirms the
+// lease. The embedded server would return it whatever becomes of the others.
+func (b *Bus) hearSelf(number uint64, now int64) {
+	if _, ok := b.lease.sentAt(number); !ok {
+		b.log.warn("bus: another replica has this one's id", nil)
+		return
+	}
+	if b.mode == External {
+		b.confirm(number, now, 0)
+	}
+}
+
+func (b *Bus) hearPeer(id string, fl flags, t *beat, now int64) {
+	p := b.peers
+	var left []string
+	p.mu.Lock()
+	r := p.get(id)
+	if r == nil {
+		p.mu.Unlock()
+		b.log.warn("bus: too many replicas", func(e *zerolog.Event) { e.Int("max", maxPeers) })
+		return
+	}
+	if r.left {
+		p.mu.Unlock()
+		return // an id never returns: this was overtaken by its goodbye
+	}
+	r.heard, r.number = now, t.number
+	r.version, r.about = t.version, t.about
+	r.since = now - int64(t.uptime)
+	r.routePort = t.routePort
+	found := !r.live
+	if fl&flagBye != 0 {
+		found = r.live
+		r.leave()
+		left = append(left, id)
+	} else {
+		r.live, r.required = true, b.mode == Clustered
+	}
+	for _, h := range t.heard {
+		if h.id == b.s.Replica {
+			if rtt := b.confirm(h.number, now, h.ago); rtt > 0 {
+				r.rtt = rtt
+			}
+			continue
+		}
+		other := p.get(h.id)
+		if other == nil || other.left {
+			continue
+		}
+		other.reported = max(other.reported, now-int64(h.ago))
+		if h.left {
+			found = found || other.live
+			other.leave()
+			left = append(left, h.id)
+		}
+	}
+	if (found && !r.left) || fl&flagAsk != 0 {
+		p.isDue = true
+	}
+	due := p.isDue
+	p.mu.Unlock()
+	if len(left) > 0 {
+		b.log.log.Info().Strs("peers", left).Msg("bus peers have left")
+	}
+	if fl&flagBye != 0 {
+		b.loseAfterRest(id)
+	}
+	if found {
+		if len(left) == 0 {
+			b.log.log.Info().Str("peer", id).Str("version", t.version).Msg("bus peer found")
+		}
+		p.changed()
+	}
+	if due {
+		b.poke()
+	}
+}
+
+func (r *peer) leave() { r.left, r.live, r.required = true, false, false }
+
+// beat tells the others that this replica lives, and whom it hears.
+func (b *Bus) beat(fl flags) {
+	if b.mode == Embedded {
+		return
+	}
+	about := b.s.About()
+	if len(about) > maxAbout {
+		b.log.warn("bus: too much about this replica for a heartbeat", func(e *zerolog.Event) { e.Int("bytes", len(about)) })
+		about = nil
+	}
+	now := b.now()
+	p := b.peers
+	p.mu.Lock()
+	p.number++
+	t := beat{number: p.number, uptime: time.Duration(now), routePort: b.routePort, version: b.s.Version, about: about}
+	for _, r := range p.m {
+		if last := r.last(); last != 0 && now-last <= requiredFor*b.timeout() && (r.heard != 0 || r.left) {
+			t.heard = append(t.heard, hearing{r.id, r.left, r.number, time.Duration(now - r.heard)})
+		}
+	}
+	fl |= p.due
+	p.due, p.isDue, p.lastBeat = 0, false, now
+	p.mu.Unlock()
+	// The nearest first, should there be too many.
+	slices.SortFunc(t.heard, func(x, y hearing) int { return int(x.ago - y.ago) })
+	b.lease.note(t.number, now)
+	f := frame{typ: typeBeat, flags: fl, from: []byte(b.s.Replica)}
+	if err := b.publish(b.alive, "", t.append(f.appendHeader(nil))); err != nil {
+		b.log.log.Debug().Err(err).Msg("bus heartbeat not sent")
+	}
+}
+
+// beatDue reports whether a heartbeat is to be sent now: for a third of the
+// time in which two may be lost without harm, at once when somebody is new or
+// asks, and never twice within minBeatGap.
+func (b *Bus) beatDue(now int64) bool {
+	p := b.peers
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	since := now - p.lastBeat
+	if p.number == 0 {
+		return true
+	}
+	return since >= b.timeout()/6 || p.isDue && since >= int64(minBeatGap)
+}
