@@ -54,6 +54,7 @@ race: ## all tests under the race detector, with one replica (needs a C compiler
 .PHONY: conformance
 conformance: ## the official conformance suite (needs npm)
 	$(GO) run ./test/conformance
+	$(GO) run ./test/conformance -replicas 3
 
 .PHONY: real
 real: ## published servers behind Holdfast, against a direct client (needs npm)

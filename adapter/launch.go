@@ -98,6 +98,9 @@ func (c *call) prepare(ctx context.Context, s *legacy.Session, creds legacy.Cred
 			return nil, err
 		}
 	}
+	if c.eligible && s.HasOrphans() {
+		s.FetchOrphans(ctx)
+	}
 	c.mu.Lock() // until the exchange is known: the session's GET stream may reach the call
 	defer c.mu.Unlock()
 	if c.phase == done {

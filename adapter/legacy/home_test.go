@@ -251,13 +251,7 @@ func TestFailureAtTheHome(t *testing.T) {
 	// The home is full, and its only session in use.
 	busy := mustAcquire(t, m.servers["aa"], key, false)
 	defer busy.Return(false)
-	other := &Key{Caps: m.caps}
-	for i := 0; ; i++ {
-		other.Extra = fmt.Append(nil, "other ", i)
-		if d := digestKey("test", string(other.appendText(nil))); rank(d, "aa") > rank(d, "bb") {
-			break
-		}
-	}
+	other := m.keyOf("other", "aa", "bb")
 	if _, err := m.servers["bb"].Acquire(t.Context(), other, false, nil); !errors.Is(err, ErrFull) {
 		t.Errorf("got %v, want ErrFull", err)
 	}

@@ -129,10 +129,14 @@ func (m *mesh) kill(name string) {
 	m.servers[name].Close(ctx)
 }
 
-// key returns a key whose home among the names is the first of them.
-func (m *mesh) key(names ...string) *Key {
+// key returns a key whose home is the first of the names, and once that is gone
+// the next.
+func (m *mesh) key(names ...string) *Key { return m.keyOf("caller", names...) }
+
+// keyOf is key for another caller.
+func (m *mesh) keyOf(caller string, names ...string) *Key {
 	for i := range 10000 {
-		key := &Key{Extra: fmt.Append(nil, "caller ", i), Caps: m.caps}
+		key := &Key{Extra: fmt.Append(nil, caller, i), Caps: m.caps}
 		digest := digestKey("test", string(key.appendText(nil)))
 		first := true
 		for j := 1; j < len(names); j++ {
@@ -154,19 +158,13 @@ func (m *mesh) lent(name string, key *Key) *Session {
 	return s
 }
 
-// holds reports whether a replica has a session's GET stream.
+// heldHere reports whether a replica has a session's GET stream.
 func (s *Session) heldHere() bool {
 	s.entry.mu.Lock()
 	defer s.entry.mu.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.holder == s.server.settings.Peers.Self() && s.stands != nil
-}
-
-func (s *Session) count3() (users, eligible, places int) {
-	s.entry.mu.Lock()
-	defer s.entry.mu.Unlock()
-	return s.users, s.eligible, s.places
 }
 
 // entryOf returns a key's entry at a replica.

@@ -30,6 +30,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.SetOutput(stderr)
 	direct := flags.Bool("direct", false, "leave Holdfast out: the suite against the legacy server")
 	url := flags.String("url", "", "run against this endpoint and start nothing")
+	replicas := flags.Int("replicas", 1, "Holdfast replicas, behind a plain round-robin where there are several")
 	timeout := flags.Duration("timeout", 5*time.Minute, "for the suite as a whole")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -37,7 +38,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		}
 		return 2
 	}
-	passed, err := conform(ctx, *direct, *url, *timeout, stdout, stderr)
+	passed, err := conform(ctx, *direct, *replicas, *url, *timeout, stdout, stderr)
 	if err != nil {
 		fmt.Fprintln(stderr, "conformance:", err)
 	}
@@ -47,7 +48,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-func conform(ctx context.Context, direct bool, url string, timeout time.Duration, stdout, stderr io.Writer) (passed bool, err error) {
+func conform(ctx context.Context, direct bool, replicas int, url string, timeout time.Duration, stdout, stderr io.Writer) (passed bool, err error) {
 	root, err := checkout.Root(ctx)
 	if err != nil {
 		return false, err
@@ -68,7 +69,7 @@ func conform(ctx context.Context, direct bool, url string, timeout time.Duration
 		return false, err
 	}
 	if url == "" {
-		stage, err := raise(ctx, root, results, direct)
+		stage, err := raise(ctx, root, results, direct, replicas)
 		if err != nil {
 			return false, err
 		}

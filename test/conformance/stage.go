@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/holdfast-mcp/holdfast/test/checkout"
+	"github.com/holdfast-mcp/holdfast/test/fixture/roundrobin"
 )
 
 const (
@@ -24,7 +25,8 @@ const (
 // stage is what the suite plays on: the legacy server, and Holdfast in front.
 type stage struct {
 	url      string
-	dir      string // of the binaries
+	balancer *roundrobin.Balancer // before several replicas, or nil
+	dir      string               // of the binaries
 	programs []*program
 }
 
@@ -37,7 +39,7 @@ type program struct {
 }
 
 // raise builds the binaries and starts them; their output goes to results.
-func raise(ctx context.Context, root, results string, direct bool) (s *stage, err error) {
+func raise(ctx context.Context, root, results string, direct bool, replicas int) (s *stage, err error) {
 	dir, err := os.MkdirTemp("", "conformance")
 	if err != nil {
 		return nil, err
@@ -60,8 +62,47 @@ func raise(ctx context.Context, root, results string, direct bool) (s *stage, er
 	if s.url, err = s.startFixture(results); err != nil || direct {
 		return s, err
 	}
-	s.url, err = s.startHoldfast(ctx, results, s.url)
-	return s, err
+	if replicas == 1 {
+		s.url, err = s.startHoldfast(ctx, results, "holdfast", s.url)
+		return s, err
+	}
+	return s, s.startFleet(ctx, results, replicas)
+}
+
+// startFleet starts replicas that form a cluster, behind a round-robin.
+func (s *stage) startFleet(ctx context.Context, results string, replicas int) error {
+	keys := filepath.Join(s.dir, "keys")
+	key, err := exec.CommandContext(ctx, filepath.Join(s.dir, "holdfast"), "keygen").Output()
+	if err == nil {
+		err = os.WriteFile(keys, key, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("make a request-state key: %w", err)
+	}
+	routes := make([]string, replicas)
+	fleet := []string{"--state-key-file", keys, "--shutdown.grace", "3s"}
+	for i := range routes {
+		if routes[i], err = checkout.FreeAddress(ctx); err != nil {
+			return err
+		}
+		fleet = append(fleet, "--cluster-peer", routes[i])
+	}
+	addresses := make([]string, replicas)
+	upstream := s.url
+	for i, route := range routes {
+		name := fmt.Sprintf("holdfast-%d", i+1)
+		url, err := s.startHoldfast(ctx, results, name, upstream, append(fleet, "--cluster-listen", route)...)
+		if err != nil {
+			return err
+		}
+		addresses[i] = strings.TrimSuffix(strings.TrimPrefix(url, "http://"), "/mcp")
+	}
+	s.balancer, err = roundrobin.Start(addresses...)
+	if err != nil {
+		return err
+	}
+	s.url = "http://" + s.balancer.Addr() + "/mcp"
+	return nil
 }
 
 // startFixture starts the legacy server and reads its URL from its first line.
@@ -85,12 +126,12 @@ func (s *stage) startFixture(results string) (url string, err error) {
 }
 
 // startHoldfast starts the proxy on a free port and waits until it listens.
-func (s *stage) startHoldfast(ctx context.Context, results, upstream string) (url string, err error) {
+func (s *stage) startHoldfast(ctx context.Context, results, name, upstream string, flags ...string) (url string, err error) {
 	address, err := checkout.FreeAddress(ctx)
 	if err != nil {
 		return "", err
 	}
-	holdfast, err := s.start(results, "holdfast", nil, "serve", "--listen", address, "--upstream", upstream)
+	holdfast, err := s.start(results, name, nil, append([]string{"serve", "--listen", address, "--upstream", upstream}, flags...)...)
 	if err != nil {
 		return "", err
 	}
@@ -113,12 +154,15 @@ func (s *stage) startHoldfast(ctx context.Context, results, upstream string) (ur
 	}
 }
 
+// start runs the binary that name begins with, up to a dash.
 func (s *stage) start(results, name string, stdout *os.File, args ...string) (*program, error) {
 	log, err := os.Create(filepath.Join(results, name+".log"))
 	if err != nil {
 		return nil, err
 	}
-	p := &program{name: name, log: log, ended: make(chan struct{}), cmd: exec.Command(filepath.Join(s.dir, name), args...)}
+	binary, _, _ := strings.Cut(name, "-")
+	p := &program{name: name, log: log, ended: make(chan struct{}), cmd: exec.Command(filepath.Join(s.dir, binary), args...)}
+	p.cmd.Env = append(os.Environ(), "HOLDFAST_BUS__CLUSTER__SECRET=conformance")
 	p.cmd.Stderr = log
 	p.cmd.Stdout = log
 	if stdout != nil {
@@ -136,13 +180,21 @@ func (s *stage) start(results, name string, stdout *os.File, args ...string) (*p
 	return p, nil
 }
 
-// lower stops the programs, last started first. Holdfast has to end by itself
+// lower stops the programs, the legacy server last. Holdfast has to end by itself
 // and cleanly: the suite leaves parked calls and open streams behind.
 func (s *stage) lower() error {
 	var failures []error
+	if s.balancer != nil {
+		s.balancer.Close()
+	}
+	for i := 1; i < len(s.programs); i++ { // the replicas all at once: a last one waits for nobody
+		_ = s.programs[i].cmd.Process.Signal(syscall.SIGTERM) // fails only where it has ended
+	}
 	for i := len(s.programs) - 1; i >= 0; i-- {
 		p := s.programs[i]
-		_ = p.cmd.Process.Signal(syscall.SIGTERM) // fails only where it has ended
+		if i == 0 {
+			_ = p.cmd.Process.Signal(syscall.SIGTERM) // as above
+		}
 		select {
 		case <-p.ended:
 		case <-time.After(stopWithin):

@@ -59,7 +59,7 @@ func TestDisconnect(t *testing.T) {
 func TestDisconnectBeforeTheSessionStands(t *testing.T) {
 	t.Parallel()
 	server := rawserver.New(t, rawserver.Settings{})
-	asked, gate := make(chan struct{}, 1), make(chan struct{})
+	asked, gate := make(chan struct{}, 1), newGate(t)
 	server.Tool("work", func(c *rawserver.Call) { c.Text("worked") })
 	server.Hook(func(x *rawserver.Exchange) bool {
 		if x.Record.Method() != "initialize" {

@@ -94,7 +94,7 @@ func TestIDsComeBackAsTheyAre(t *testing.T) {
 func TestSameIDAtOnce(t *testing.T) {
 	t.Parallel()
 	server := rawserver.New(t, rawserver.Settings{})
-	running, gate := make(chan struct{}, 2), make(chan struct{})
+	running, gate := make(chan struct{}, 2), newGate(t)
 	server.Tool("who", func(c *rawserver.Call) {
 		running <- struct{}{}
 		<-gate

@@ -15,7 +15,7 @@ import (
 func gated(t *testing.T) (server *rawserver.Server, running chan *rawserver.Call, gate chan struct{}) {
 	t.Helper()
 	server = rawserver.New(t, rawserver.Settings{})
-	running, gate = make(chan *rawserver.Call, 100), make(chan struct{})
+	running, gate = make(chan *rawserver.Call, 100), newGate(t)
 	server.Tool("wait", func(c *rawserver.Call) {
 		running <- c
 		select {
@@ -102,7 +102,7 @@ func TestErrorOnAStream(t *testing.T) {
 func TestProgress(t *testing.T) {
 	t.Parallel()
 	server := rawserver.New(t, rawserver.Settings{})
-	started, gate := make(chan struct{}, 10), make(chan struct{})
+	started, gate := make(chan struct{}, 10), newGate(t)
 	server.Tool("work", func(c *rawserver.Call) {
 		started <- struct{}{}
 		<-gate
@@ -235,7 +235,7 @@ func TestLogLevels(t *testing.T) {
 func TestLogLevelsOfConcurrentCalls(t *testing.T) {
 	t.Parallel()
 	server := rawserver.New(t, rawserver.Settings{})
-	started, gate := make(chan struct{}, 3), make(chan struct{})
+	started, gate := make(chan struct{}, 3), newGate(t)
 	server.Tool("chat", func(c *rawserver.Call) {
 		started <- struct{}{}
 		<-gate

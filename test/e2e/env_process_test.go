@@ -2,10 +2,10 @@ package e2e
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -140,7 +140,9 @@ func (p *process) wait() {
 // end is the end of a test.
 func (p *process) end(t testing.TB) {
 	p.terminate()
-	if t.Failed() {
-		t.Logf("log of %s:\n%s", fmt.Sprint(p.url), strings.Join(p.logs.Lines(), "\n"))
+	if !t.Failed() {
+		return
 	}
+	lines := slices.DeleteFunc(p.logs.Lines(), func(line string) bool { return strings.Contains(line, `"nats":`) && strings.Contains(line, `"level":"debug"`) })
+	t.Logf("log of %s:\n%s", p.url, strings.Join(lines, "\n"))
 }

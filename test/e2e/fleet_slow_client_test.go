@@ -17,7 +17,7 @@ import (
 func TestHopSlowClient(t *testing.T) {
 	t.Parallel()
 	server := rawserver.New(t, rawserver.Settings{})
-	flooding, ended := make(chan struct{}), make(chan struct{})
+	flooding, ended := newGate(t), make(chan struct{})
 	server.Tool("flood", func(c *rawserver.Call) {
 		c.Ask("elicitation/create", question("name"))
 		c.Log("info", "first")
@@ -26,7 +26,7 @@ func TestHopSlowClient(t *testing.T) {
 		for range 200 {
 			c.Log("info", text)
 		}
-		<-c.Cancelled()
+		<-c.Context().Done()
 		close(ended)
 	})
 	server.Tool("greet", func(c *rawserver.Call) {

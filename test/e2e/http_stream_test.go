@@ -142,7 +142,10 @@ func (s *Stream) Comment() {
 // Next waits for the next message; comments are passed over.
 func (s *Stream) Next() Envelope {
 	s.t.Helper()
-	for {
+	for begun := time.Now(); ; {
+		if time.Since(begun) > patience {
+			s.t.Fatalf("nothing but comments on the stream within %v", patience)
+		}
 		f, err := s.Frame()
 		if err != nil {
 			s.t.Fatalf("the stream ended: %v", err)

@@ -273,7 +273,7 @@ func TestListenersAreLimited(t *testing.T) {
 func TestSlowClient(t *testing.T) {
 	t.Parallel()
 	server := rawserver.New(t, rawserver.Settings{})
-	flooding, ended := make(chan struct{}), make(chan struct{})
+	flooding, ended := newGate(t), make(chan struct{})
 	server.Tool("flood", func(c *rawserver.Call) {
 		text := strings.Repeat("x", 256<<10)
 		c.Log("info", "first")
@@ -281,7 +281,7 @@ func TestSlowClient(t *testing.T) {
 		for range 200 {
 			c.Log("info", text)
 		}
-		<-c.Cancelled()
+		<-c.Context().Done()
 		close(ended)
 	})
 	server.Tool("other", func(c *rawserver.Call) { c.Text("served") })

@@ -65,7 +65,7 @@ func TestRetrySentTwice(t *testing.T) {
 func slow(t *testing.T) (server *rawserver.Server, answered chan *rawserver.Call, gate chan struct{}) {
 	t.Helper()
 	server = rawserver.New(t, rawserver.Settings{})
-	answered, gate = make(chan *rawserver.Call, 1), make(chan struct{})
+	answered, gate = make(chan *rawserver.Call, 1), newGate(t)
 	server.Tool("slow", func(c *rawserver.Call) {
 		name := c.Ask("elicitation/create", question("name")).Content("name")
 		answered <- c
@@ -204,7 +204,7 @@ func TestOutcomeWhileParked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := rawserver.New(t, rawserver.Settings{})
-			gate := make(chan struct{})
+			gate := newGate(t)
 			server.Tool("impatient", func(c *rawserver.Call) {
 				c.Start("elicitation/create", question("name"))
 				<-gate
@@ -237,7 +237,7 @@ func TestOutcomeWhileParked(t *testing.T) {
 func TestQuestionTakenBack(t *testing.T) {
 	t.Parallel()
 	server := rawserver.New(t, rawserver.Settings{})
-	gate := make(chan struct{})
+	gate := newGate(t)
 	server.Tool("ask", func(c *rawserver.Call) {
 		q := c.Start("elicitation/create", question("a"))
 		<-gate
@@ -269,7 +269,7 @@ func TestParkedCallExpires(t *testing.T) {
 	server.Tool("ask", func(c *rawserver.Call) {
 		form, text, roots := c.Start("elicitation/create", question("a")), c.Start("sampling/createMessage", sampling), c.Start("roots/list", "")
 		told <- [3]rawserver.Answer{form.Wait(), text.Wait(), roots.Wait()}
-		<-c.Cancelled()
+		<-c.Context().Done()
 	})
 	h := Start(t, Options{Upstream: server.URL, Config: "calls: {gather: 500ms, park_ttl: 50ms}"})
 	first := h.Send(t, CallTool("ask", nil))
@@ -322,7 +322,7 @@ func TestDisconnectWhileGathering(t *testing.T) {
 func TestURLRetrySentTwiceAtOnce(t *testing.T) {
 	t.Parallel()
 	server := rawserver.New(t, rawserver.Settings{})
-	first, running, gate := make(chan struct{}, 1), make(chan struct{}, 10), make(chan struct{})
+	first, running, gate := make(chan struct{}, 1), make(chan struct{}, 10), newGate(t)
 	first <- struct{}{}
 	server.Tool("authorize", func(c *rawserver.Call) {
 		select {

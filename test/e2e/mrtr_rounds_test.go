@@ -194,7 +194,7 @@ func TestDeclineAndCancelReachTheServer(t *testing.T) {
 func TestQuestionWhileParked(t *testing.T) {
 	t.Parallel()
 	server := rawserver.New(t, rawserver.Settings{})
-	gate, asked := make(chan struct{}), make(chan struct{})
+	gate, asked := newGate(t), make(chan struct{})
 	server.Tool("ask", func(c *rawserver.Call) {
 		a := c.Start("elicitation/create", question("a"))
 		<-gate

@@ -221,7 +221,7 @@ func TestShutdownParked(t *testing.T) {
 		} {
 			answers <- q.Wait()
 		}
-		<-c.Cancelled()
+		<-c.Context().Done()
 	})
 	h := Start(t, Options{Upstream: server.URL, Config: "calls: {gather: 500ms}"})
 	h.Send(t, CallTool("ask", nil)).Asks(t, "elicitation-1", "roots-1", "sampling-1")

@@ -1,0 +1,180 @@
+package legacy
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/holdfast-mcp/holdfast/adapter/mcp"
+)
+
+func pushes(s *Settings) { s.PushesOnGET = true }
+
+func queues(s *Settings) { s.PushesOnGET, s.QueueEligible = true, true }
+
+// left returns the calls and eligible calls that a replica counts on a session.
+func left(s *Session) [2]int {
+	s.entry.mu.Lock()
+	defer s.entry.mu.Unlock()
+	return [2]int{s.users, s.eligible}
+}
+
+// Where the server pushes, a session takes one eligible call, over all replicas.
+func TestPlacesAreGivenOutByTheHome(t *testing.T) {
+	raw := pushing(t)
+	m, key := onMesh(t, raw, pushes)
+	home := m.lent("aa", key)
+	if s := m.servers["bb"].TryAcquire(key, true); s != nil {
+		t.Fatal("a borrower took a place without asking")
+	}
+	if s := m.servers["bb"].TryAcquire(key, false); s == nil {
+		t.Fatal("a call that is never asked had to wait")
+	} else {
+		s.Return(false)
+	}
+	one := mustAcquire(t, m.servers["bb"], key, true)
+	if one.id != home.id {
+		t.Errorf("a call alone is on session %s, not on the key's %s", one.id, home.id)
+	}
+	two := mustAcquire(t, m.servers["cc"], key, true)
+	three := mustAcquire(t, m.servers["aa"], key, true)
+	if one.id == two.id || two.id == three.id || one.id == three.id {
+		t.Errorf("eligible calls share a session: %s, %s, %s", one.id, two.id, three.id)
+	}
+	if got := left(home); got != [2]int{1, 1} {
+		t.Errorf("the home counts %v on its session", got)
+	}
+	// The overflow is as good a session for its call: the holder routes to it.
+	c := call(t, two, "wait")
+	for _, s := range raw.Sessions() {
+		if s.ID == two.id {
+			s.Push(mcp.MethodElicit, formParams)
+		}
+	}
+	if got := c.next(t); got.Method != mcp.MethodElicit {
+		t.Errorf("got %s", got.Method)
+	}
+	c.Abort()
+	<-c.ended
+	one.Return(true)
+	three.Return(true)
+	eventually(t, "the places to be free", func() bool { return left(home) == [2]int{} })
+	again := mustAcquire(t, m.servers["cc"], key, true)
+	if again.id != home.id {
+		t.Error("a call alone is not on the key's session")
+	}
+	again.Return(true)
+	// Overflow ends when it is idle, at the home alone.
+	for _, name := range []string{"cc", "bb", "aa"} {
+		e := m.entryOf(name, key)
+		eventually(t, "the idle sessions to end", func() bool {
+			e.expire(time.Now().Add(2 * overflowTTL))
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			return len(e.sessions) == 1 && len(e.adopted) == 0
+		})
+	}
+	raw.WaitHTTP(http.MethodDelete, 2)
+}
+
+func TestCallsOfAllReplicasQueueForOnePlace(t *testing.T) {
+	raw := pushing(t)
+	m, key := onMesh(t, raw, queues)
+	one := mustAcquire(t, m.servers["bb"], key, true)
+	turns := make(chan string, 2)
+	for _, name := range []string{"cc", "aa"} {
+		before := waiting("wait")
+		go func() {
+			s, err := m.servers[name].Acquire(t.Context(), key, true, nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			turns <- name
+			s.Return(true)
+		}()
+		eventually(t, name+" to queue", func() bool { return waiting("wait") > before })
+	}
+	one.Return(true)
+	if first, second := <-turns, <-turns; first != "cc" || second != "aa" {
+		t.Errorf("%s came before %s", first, second)
+	}
+	if n := raw.Count("initialize"); n != 1 {
+		t.Errorf("%d sessions, want 1", n)
+	}
+	// Who gives up leaves no place behind.
+	one = mustAcquire(t, m.servers["bb"], key, true)
+	ctx, cancel := context.WithCancel(t.Context())
+	gone := make(chan error)
+	go func() {
+		_, err := m.servers["cc"].Acquire(ctx, key, true, nil)
+		gone <- err
+	}()
+	eventually(t, "cc to queue", func() bool { return waiting("wait") > 0 })
+	cancel()
+	if err := <-gone; !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want %v", err, context.Canceled)
+	}
+	one.Return(true)
+	home := m.lent("aa", key)
+	eventually(t, "the place to be free", func() bool { return left(home) == [2]int{} })
+}
+
+func TestPlacesOfADeadReplicaAreFree(t *testing.T) {
+	raw := pushing(t)
+	m, key := onMesh(t, raw, queues)
+	mustAcquire(t, m.servers["bb"], key, true)
+	m.kill("bb")
+	s := mustAcquire(t, m.servers["cc"], key, true)
+	s.Return(true)
+}
+
+// The news that a place is free was lost.
+func TestPlacesAreRecounted(t *testing.T) {
+	raw := pushing(t)
+	m, key := onMesh(t, raw, queues)
+	home := m.lent("aa", key)
+	e := home.entry
+	used := mustAcquire(t, m.servers["bb"], key, true)
+	e.mu.Lock()
+	e.lend(home, true)
+	home.grant("cc")
+	home.granted = time.Now().Add(-2 * recountAfter)
+	e.mu.Unlock()
+	e.recount(t.Context())
+	if got := left(home); got != [2]int{1, 1} {
+		t.Errorf("the home counts %v, want the place that is used", got)
+	}
+	used.Return(true)
+	eventually(t, "the place to be free", func() bool { return left(home) == [2]int{} })
+}
+
+// A new home knows of the calls that were there before it.
+func TestNewHomeCountsTheCalls(t *testing.T) {
+	raw := pushing(t)
+	m, key := onMesh(t, raw, queues)
+	used := mustAcquire(t, m.servers["cc"], key, true)
+	m.kill("aa")
+	held := m.primaryOf("bb", key)
+	eventually(t, "bb to hold the session", held.heldHere)
+	if s := m.servers["bb"].TryAcquire(key, true); s != nil {
+		t.Fatal("the place was given out twice")
+	}
+	used.Return(true)
+	eventually(t, "the place to be free", func() bool { return left(held) == [2]int{} })
+	s := mustAcquire(t, m.servers["bb"], key, true)
+	s.Return(true)
+}
+
+// A call that goes on elsewhere takes its place with it.
+func TestAdoptedCallIsCountedAtTheHome(t *testing.T) {
+	raw := pushing(t)
+	m, key := onMesh(t, raw, queues)
+	home := m.lent("aa", key)
+	s := mustAdopt(t, m.servers["cc"], key, Position{Session: home.id, Version: mcp.Latest})
+	eventually(t, "the home to count it", func() bool { return left(home) == [2]int{1, 1} })
+	s.Return(true)
+	eventually(t, "the place to be free", func() bool { return left(home) == [2]int{} })
+}
