@@ -46,9 +46,16 @@ func (e *Engine) Shutdown(ctx context.Context) {
 		e.letGo()
 	}
 	e.rest(wait) // the calls of rounds that have just begun are not in the registry yet
+	if e.peered() {
+		for _, c := range e.calls.all() { // another replica goes on with these when their clients come back
+			c.mu.Lock()
+			c.handOver()
+			c.mu.Unlock()
+		}
+	}
 	e.calls.wait(wait, e.peered())
 	for _, c := range e.calls.all() {
-		c.settleUp()
+		c.settleUp(e.peered())
 	}
 	e.rest(ctx)                                 // what the clients are told is on its way
 	giveUp := context.AfterFunc(wait, e.cancel) // on servers that do not take what they are sent
@@ -88,15 +95,15 @@ func (r *callRound) mustLetGo() bool {
 	return c.engine.letting.Load() && !r.remote || !r.hold.IsZero() && !time.Now().Before(r.hold)
 }
 
-// settleUp ends what the call has to do with this replica. Where another one,
-// or this one after a restart, can go on with it, its clients are told to come
-// back, and the server is told nothing that would end it there.
-func (c *call) settleUp() {
+// settleUp ends what the call has to do with this replica. Where another one can
+// go on with it, its clients are told to come back, and the server is told
+// nothing that would end it there.
+func (c *call) settleUp(peered bool) {
 	c.mu.Lock()
-	if c.phase == running && c.askable && c.driver == byGoroutine && len(c.rounds) > 0 && c.transferable() {
+	if peered && c.phase == running && c.askable && c.driver == byGoroutine && len(c.rounds) > 0 && c.transferable() {
 		c.park(c.rounds[0])
 	}
-	handed := c.handOver()
+	handed := peered && c.handOver()
 	c.mu.Unlock()
 	if !handed {
 		c.end(&Refusal{Reason: ReasonShutdown, Detail: "this replica is stopping", MayHaveRun: true, RetryAfter: time.Second}, "the proxy is stopping")

@@ -33,8 +33,9 @@ type Round interface {
 	Gone()
 	// Close ends the use of the round and of its Request.
 	Close()
-	// Served says how the round was served; it may change until Close.
-	Served() Served
+	// CallID names the call in logs, the same on every replica; zero: it has not
+	// parked.
+	CallID() [16]byte
 }
 
 // Engine carries calls. Its methods are safe for concurrent use.

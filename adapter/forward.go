@@ -203,12 +203,5 @@ func (r *forwardRound) Close() {
 	r.engine.leave()
 }
 
-// Served implements Round.
-func (r *forwardRound) Served() Served {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.local != nil {
-		return r.local.Served()
-	}
-	return r.served
-}
+// CallID implements Round.
+func (r *forwardRound) CallID() [16]byte { return r.token.Call }

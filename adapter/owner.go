@@ -72,13 +72,7 @@ func (e *Engine) serveRound(ctx context.Context, from string, s Stream, rest []b
 		return
 	}
 	defer r.Close()
-	stop := context.AfterFunc(ctx, func() {
-		if errors.Is(context.Cause(ctx), ErrClosed) {
-			r.Gone()
-		} else {
-			r.abandon()
-		}
-	})
+	stop := context.AfterFunc(ctx, func() { r.letDown(ctx) })
 	defer stop()
 	for {
 		ev, err := r.Next(time.Now().Add(time.Hour))
@@ -92,6 +86,7 @@ func (e *Engine) serveRound(ctx context.Context, from string, s Stream, rest []b
 			return
 		default:
 			if s.Send(ctx, e.seal(appendEvent(&ev))) != nil {
+				r.letDown(ctx)
 				return
 			}
 		}
@@ -162,6 +157,16 @@ func (e *Engine) joinServed(ctx context.Context, up *upstream, req *Request, cap
 	return e.succeed(ctx, up, req, caps, t, r)
 }
 
+// letDown ends a round whose stream has ended before its outcome. Only a client
+// that has gone cancels the call.
+func (r *callRound) letDown(ctx context.Context) {
+	if errors.Is(context.Cause(ctx), ErrClosed) {
+		r.Gone()
+	} else {
+		r.abandon()
+	}
+}
+
 // abandon takes the round off its call without cancelling it: the replica that
 // its client is at has fallen silent, and the client may come back elsewhere
 // with the same request state.
@@ -173,6 +178,8 @@ func (r *callRound) abandon() {
 		return
 	}
 	r.gone = true
-	c.remove(r)
+	if c.remove(r); len(c.rounds) == 0 && len(c.inputs) > 0 && c.phase == running && c.round > 0 {
+		c.park(nil)
+	}
 	r.rouse()
 }

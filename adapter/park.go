@@ -11,7 +11,8 @@ import (
 )
 
 // park ends the rounds that wait with what the server asks: spec 2026-07-28,
-// basic/patterns/mrtr. r is a round whose request is at hand. mu is held.
+// basic/patterns/mrtr. r is a round whose request is at hand, or nil for a call
+// that has parked before. mu is held.
 func (c *call) park(r *callRound) {
 	e := c.engine
 	if c.round == 0 {

@@ -31,6 +31,9 @@ func (c *call) Receive(m *jsonrpc.Message, borrowed bool) {
 		c.finishError(m.Error, borrowed)
 	case m.IsRequest():
 		c.ask(m.ID, m.Method, m.Params)
+		if len(c.rounds) == 0 && len(c.inputs) > 0 && c.phase == running && c.round > 0 {
+			c.park(nil) // its client's replica has died, and no round is there to do it
+		}
 	case m.Method == mcp.NotifyProgress:
 		c.heard = time.Now()
 		c.progress(m.Params)

@@ -213,8 +213,12 @@ func (c *call) remove(r *callRound) bool {
 	return true
 }
 
-// Served implements Round.
-func (r *callRound) Served() Served { return r.served }
+// CallID implements Round.
+func (r *callRound) CallID() [16]byte {
+	r.call.mu.Lock()
+	defer r.call.mu.Unlock()
+	return r.call.id
+}
 
 // Close implements Round.
 func (r *callRound) Close() {

@@ -895,16 +895,7 @@ func TestQuestionOutsideAnyCall(t *testing.T) {
 	// Not a call that can be asked.
 	r.play(query{method: mcp.MethodToolsList})
 	r.raw.Session().WaitListening()
-	eventually(t, "the question", func() bool {
-		caps, _ := mcp.ParseCapabilities([]byte(allCapabilities))
-		key := r.key(&Request{ClientInfo: []byte(`{"name":"client","version":"1"}`)}, caps)
-		s := r.upstreams["up"].Server.TryAcquire(&key, false)
-		if s == nil {
-			return false
-		}
-		defer s.Return(false)
-		return s.HasOrphans()
-	})
+	r.awaitOrphan()
 	q := toolCall("files")
 	o := r.play(q)
 	if got := o.asked(t); got != "roots-1" {
@@ -920,6 +911,21 @@ func TestQuestionOutsideAnyCall(t *testing.T) {
 	if len(responses) != 1 || string(responses[0].Result) != `{"roots":[]}` {
 		t.Errorf("the server was told %v", responses)
 	}
+}
+
+// awaitOrphan returns once a question waits for the next eligible call.
+func (r *rig) awaitOrphan() {
+	r.t.Helper()
+	eventually(r.t, "the question", func() bool {
+		caps, _ := mcp.ParseCapabilities([]byte(allCapabilities))
+		key := r.key(&Request{ClientInfo: []byte(`{"name":"client","version":"1"}`)}, caps)
+		s := r.upstreams["up"].Server.TryAcquire(&key, false)
+		if s == nil {
+			return false
+		}
+		defer s.Return(false)
+		return s.HasOrphans()
+	})
 }
 
 // A call that is over takes no question with it.
@@ -942,6 +948,7 @@ func TestQuestionOutsideAnyCallOutlivesACallThatIsOver(t *testing.T) {
 	}
 	close(gate)
 	eventually(t, "the call to be off the books", func() bool { return len(r.calls.all()) == 0 })
+	r.awaitOrphan()
 	if got := r.play(q).asked(t); got != "roots-1" {
 		t.Errorf("asked %q, want what the server asked before", got)
 	}

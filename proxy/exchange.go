@@ -87,6 +87,11 @@ func (x *exchange) finish() {
 	metrics.count(x.method, x.status, took)
 	s.metrics.inFlight.Dec()
 	if e := s.log.Debug(); e != nil {
+		if named, ok := x.round.(interface{ CallID() [16]byte }); ok {
+			if id := named.CallID(); id != [16]byte{} {
+				e.Hex("call", id[:])
+			}
+		}
 		e.Str("method", methods[x.method]).Int("status", x.status).Bool("stream", x.streaming).Dur("took", took).Msg("request")
 	}
 	x.header.reset()

@@ -10,6 +10,14 @@
 // stream is given to the exchange that it belongs to, to the session's
 // listeners, or refused: never guessed.
 //
+// Where several replicas serve one upstream, Settings.Peers, they share one
+// session for each key. Its home, which all of them find by the same hash, opens
+// it, lends its id to the others, and gives out the places on it where the server
+// takes one question at a time. One replica holds the session: it alone has the
+// GET stream, passes on what comes there to the replica whose call it is for, and
+// deletes the session in the end; when the home changes, so does the holder. What
+// replicas say to each other is a parcel.
+//
 // All types are safe for concurrent use, but one goroutine at a time drives an
 // Exchange. The package knows nothing of clients: it is told who asks by a Key
 // and by the Credentials of each request.

@@ -3,7 +3,6 @@ package legacy
 import (
 	"context"
 	"slices"
-	"sort"
 	"time"
 )
 
@@ -39,7 +38,10 @@ func (e *entry) toTend() *Session {
 	}
 	s := e.primarySession()
 	for _, left := range e.adopted {
-		if s == nil && !left.apart {
+		switch {
+		case left.apart && left.users > 0 && left.orphaned():
+			return left
+		case s == nil && !left.apart:
 			s = left
 		}
 	}
@@ -62,10 +64,12 @@ func (e *entry) toTend() *Session {
 func (e *entry) look(ctx context.Context, s *Session) {
 	self, home := e.server.settings.Peers.Self(), e.home()
 	e.mu.Lock()
-	holds, users, known := s.holder == self, s.users, s.offered == home
+	holds, users, known, apart := s.holder == self, s.users, s.offered == home, s.apart
 	held := holds || slices.Contains(e.server.live(), s.holder)
 	e.mu.Unlock()
 	switch {
+	case apart:
+		e.holdOrphaned(ctx, s)
 	case home == self && (!held || s.adopted):
 		e.claim(ctx, s)
 	case home == self:
@@ -104,6 +108,26 @@ func (e *entry) claim(ctx context.Context, s *Session) {
 	if !held {
 		s.hold(nil)
 	}
+}
+
+// orphaned reports whether the replica that held the session is gone. entry.mu
+// is held.
+func (s *Session) orphaned() bool {
+	return s.holder != "" && s.holder != s.server.settings.Peers.Self() && !slices.Contains(s.server.live(), s.holder)
+}
+
+// holdOrphaned opens the GET stream of a session that takes no new calls and has
+// one of this replica: what its server asks there, somebody must hear.
+func (e *entry) holdOrphaned(ctx context.Context, s *Session) {
+	for _, r := range e.server.askAll(ctx, &parcel{kind: askUsing, id: s.id}) {
+		if r.kind == sayUsing && r.holder == r.from {
+			e.mu.Lock()
+			s.holder = r.from
+			e.mu.Unlock()
+			return
+		}
+	}
+	s.hold(nil)
 }
 
 // offer tells the home of a session that it may not know, or that lost against
@@ -188,7 +212,7 @@ func (e *entry) offering(s *Session, event []byte, handing bool) *parcel {
 // takeOffered answers a peer that offers a session.
 func (s *Server) takeOffered(from string, p *parcel) (parcel, error) {
 	e, err := s.entry(p.key)
-	if err != nil || !e.shares() || e.away() && !p.closing {
+	if err != nil || !p.closing && (!e.shares() || e.away()) {
 		return parcel{kind: sayLater}, nil
 	}
 	handing := !p.flag
@@ -214,9 +238,10 @@ func (s *Server) takeOffered(from string, p *parcel) (parcel, error) {
 		if err != nil {
 			break
 		}
-		session.adopted, session.apart = primary != nil, primary != nil
+		session.apart = primary != nil || !e.shares()
+		session.adopted, session.kept = session.apart, p.closing
 		s.register(session)
-		if primary != nil { // the loser's holder ends: its calls go on, and no new ones come
+		if session.apart { // the loser's holder ends: its calls go on, and no new ones come
 			e.adopted = append(e.adopted, session)
 		} else {
 			e.sessions = slices.Insert(e.sessions, 0, session)
@@ -276,17 +301,18 @@ func (e *entry) drain(s *Session) {
 }
 
 // heldBy: a peer has opened the session's GET stream. Where this replica has one
-// too, the home keeps it.
+// too, one of them keeps it, the home before others.
 func (s *Server) heldBy(session *Session, from string) {
 	e := session.entry
 	e.mu.Lock()
 	both := session.holds()
-	if both && !e.away() {
+	self, home := s.settings.Peers.Self(), e.home()
+	if both && (home == self || home != from && self < from) {
 		e.mu.Unlock()
 		s.tell(from, &parcel{kind: tellHeld, id: session.id})
 		return
 	}
-	session.holder = from
+	session.holder, session.offered = from, ""
 	e.mu.Unlock()
 	if both {
 		s.background(func() { session.unhold() })
@@ -301,57 +327,4 @@ func (s *Session) hold(event []byte) {
 	s.entry.mu.Unlock()
 	s.startListening(s.Housekeeping(), event, len(event) == 0)
 	s.server.tellAll(&parcel{kind: tellHeld, id: s.id})
-}
-
-// endElsewhere reports whether the session is left to other replicas: one of
-// them holds it, or uses it and takes it over.
-func (s *Server) endElsewhere(ctx context.Context, session *Session) bool {
-	if !session.reach() || session.isGone() {
-		return false
-	}
-	replies := s.askAll(ctx, &parcel{kind: askUsing, id: session.id})
-	used := false
-	for _, r := range replies {
-		if r.kind != sayUsing {
-			continue
-		}
-		if r.holder == r.from {
-			return true
-		}
-		used = used || r.flag
-	}
-	session.entry.mu.Lock()
-	holds, kept := session.holds(), session.users > session.elsewhere()
-	session.entry.mu.Unlock()
-	if !used && !kept {
-		return false
-	}
-	if holds {
-		return s.handAway(ctx, session) || used
-	}
-	return used
-}
-
-// handAway gives a session to whichever peer takes it: the next home first.
-func (s *Server) handAway(ctx context.Context, session *Session) bool {
-	e := session.entry
-	if !e.shares() {
-		return false
-	}
-	live := slices.Clone(s.live())
-	sort.Slice(live, func(i, j int) bool { return rank(e.digest, live[i]) > rank(e.digest, live[j]) })
-	question := e.offering(session, session.unhold(), true)
-	question.closing = true
-	for _, replica := range live {
-		if answer, err := s.ask(ctx, replica, question); err == nil && answer.kind == sayTaken {
-			return true
-		}
-	}
-	return false
-}
-
-func (s *Session) isGone() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.gone
 }

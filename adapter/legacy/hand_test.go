@@ -294,3 +294,62 @@ func TestAdoptedSessionIsDescribedByPeers(t *testing.T) {
 		t.Errorf("%d sessions were deleted", n)
 	}
 }
+
+// Two replicas hold a session: the home keeps it, else one of the two.
+func TestOnlyOneHolderStays(t *testing.T) {
+	raw := asking(t, rawserver.Settings{})
+	m, key := onMesh(t, raw, nil)
+	m.kill("aa") // bb is the home now
+	b, c := m.primaryOf("bb", key), m.primaryOf("cc", key)
+	eventually(t, "bb to hold the session", b.heldHere)
+	c.hold(nil)
+	eventually(t, "cc to let go of it", func() bool {
+		c.entry.mu.Lock()
+		defer c.entry.mu.Unlock()
+		return c.holder == "bb"
+	})
+	eventually(t, "the GET stream of cc to end", func() bool { return !c.heldHere() })
+	if !b.heldHere() {
+		t.Error("nobody holds the session")
+	}
+}
+
+// Sessions that are not shared go to another replica too where calls were let go
+// on them, and stay there until they are used, or no more.
+func TestShutdownHandsOverSessionsOfItsOwn(t *testing.T) {
+	for name, ephemeral := range map[string]bool{"affinity none": false, "of one call": true} {
+		t.Run(name, func(t *testing.T) {
+			raw := asking(t, rawserver.Settings{})
+			m := newMesh(t, raw, func(s *Settings) { s.Affinity = ephemeral }, "aa", "bb")
+			key := m.key("aa", "bb")
+			key.Ephemeral = ephemeral
+			s := mustAcquire(t, m.servers["aa"], key, true)
+			one := call(t, s, "greet")
+			asked := one.next(t)
+			at := one.Position()
+			s.Hold()
+			one.Release()
+			<-one.ended
+			m.servers["aa"].Close(t.Context())
+			m.split(-1, "aa")
+			if n := raw.HTTPCount(http.MethodDelete); n != 0 {
+				t.Fatal("the session was deleted under its call")
+			}
+			e := m.entryOf("bb", key)
+			e.expire(time.Now().Add(2 * overflowTTL))
+			b := mustAdopt(t, m.servers["bb"], key, at)
+			k := newTeller()
+			two := drive(t, b.Resume(at.Request, at.Event, k, nil, true, true, mcp.LevelNone), k)
+			if err := b.Post(t.Context(), nil, answerText(asked.ID, "Eve")); err != nil {
+				t.Fatal(err)
+			}
+			two.next(t)
+			if got := two.next(t); string(got.Result) != `{"content":[{"type":"text","text":"Hello Eve"}]}` {
+				t.Errorf("got %s%s", got.Result, got.Error)
+			}
+			<-two.ended
+			e.expire(time.Now().Add(24 * time.Hour))
+			raw.WaitHTTP(http.MethodDelete, 1)
+		})
+	}
+}

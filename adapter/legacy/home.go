@@ -65,7 +65,11 @@ func rank(digest uint64, replica string) uint64 {
 func (e *entry) openFor(ctx context.Context, o *opening) (*Session, error) {
 	switch {
 	case !e.shares():
-		return e.server.open(ctx, e, o.creds)
+		session, err := e.server.open(ctx, e, o.creds)
+		if err == nil && session.id != "" {
+			e.server.noIDs.Store(false)
+		}
+		return session, err
 	case o.asHome:
 		return e.openAtHome(ctx, o.creds)
 	}
@@ -100,11 +104,7 @@ func (e *entry) borrow(ctx context.Context, creds Credentials) (*Session, error)
 			}
 		}
 		// The home is gone, or about to go: soon another is.
-		t := time.NewTimer(pause)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
+		if sleep(ctx, pause) != nil {
 			return nil, fmt.Errorf("%w: replica %s, which keeps the session, does not answer", ErrUnreachable, home)
 		}
 	}
@@ -154,6 +154,7 @@ func (e *entry) openAtHome(ctx context.Context, creds Credentials) (*Session, er
 		session, err := e.borrowed(&found.parcel, found.from, creds)
 		if err == nil {
 			session.count(replies)
+			session.counted = true
 		}
 		return session, err
 	}
@@ -191,6 +192,22 @@ func (s *Session) count(replies []reply) {
 		s.users += more
 		s.eligible += more
 	}
+}
+
+// uncounted reports whether this replica has become the home of a session
+// without knowing what calls of others are on it. mu is held.
+func (e *entry) uncounted() bool {
+	s := e.primarySession()
+	return s != nil && !s.counted && e.shares()
+}
+
+// countCalls asks the peers for their calls on a session.
+func (e *entry) countCalls(ctx context.Context, s *Session) {
+	replies := e.server.askAll(ctx, &parcel{kind: askHave, key: &e.key})
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s.count(replies)
+	s.counted = true
 }
 
 // settle puts a primary session on the books that was opened or borrowed, unless

@@ -36,7 +36,7 @@ func (s *Server) lendTo(ctx context.Context, from string, p *parcel) (parcel, er
 		if err != nil {
 			return parcel{kind: sayRefused, err: err}, nil
 		}
-		if session.id == "" {
+		if session.id == "" || ctx.Err() != nil { // nobody waits for the answer any more
 			session.Return(p.kind == askPlace)
 			return parcel{kind: sayNoIDs}, nil
 		}
@@ -119,10 +119,10 @@ func (s *Server) tellWhatWeHave(p *parcel) (parcel, error) {
 
 // existing returns a key's entry, or nil.
 func (s *Server) existing(key *Key) *entry {
-	text := string(key.appendText(nil))
+	text := key.appendText(nil)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.entries[text]
+	return s.entries[string(text)]
 }
 
 // use tells the holder what this replica has to do with the session.

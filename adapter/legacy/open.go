@@ -25,7 +25,7 @@ func (s *Server) open(ctx context.Context, e *entry, creds Credentials) (*Sessio
 	session := s.newSession(e, creds)
 	session.outbox.held = true
 	session.setHeads()
-	session.opened = true
+	session.opened, session.counted = true, true
 	if err := session.handshake(ctx, creds); err != nil {
 		session.outbox.close(ctx)
 		if session.id != "" { // the server has opened it: it must not stay behind there

@@ -14,8 +14,10 @@ type Peers interface {
 	// Live returns the other replicas that are known to live. It is cheap, and
 	// does not block.
 	Live() []string
-	// Request asks a replica, whose Server.Answer answers. An error: it has not
-	// answered.
+	// Request asks a replica, whose Server.Answer answers; for a session to be
+	// opened, or a place in a queue, that may take as long as Settings.OpenTimeout
+	// or QueueTimeout. An error: it has not answered. When ctx ends, so does that of
+	// Answer.
 	Request(ctx context.Context, replica string, body []byte) ([]byte, error)
 	// Tell sends a message for a replica's Server.Hear, in order, and may lose it.
 	// It does not block.

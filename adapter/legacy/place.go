@@ -35,41 +35,58 @@ func (s *Session) grant(replica string) {
 }
 
 // place asks the home for a session with a place for an eligible call. A nil
-// session and error say to look again.
+// session and error say to look again: this replica is the home, or there is
+// none.
 func (e *entry) place(ctx context.Context, creds Credentials) (*Session, error) {
 	s := e.server
-	home := e.home()
-	e.mu.Lock()
-	question := parcel{kind: askPlace, key: &e.key, creds: creds, gone: e.gone}
-	e.mu.Unlock()
-	answer, err := s.ask(ctx, home, &question)
-	switch {
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
-	case err != nil || answer.kind == sayLater:
-		t := time.NewTimer(lookAgain)
-		defer t.Stop()
-		select {
-		case <-t.C:
-			return nil, nil
-		case <-ctx.Done():
+	silent := time.Time{} // since when no home has answered
+	for pause := lookAgain; e.away(); pause = min(2*pause, 8*lookAgain) {
+		home := e.home()
+		e.mu.Lock()
+		question := parcel{kind: askPlace, key: &e.key, creds: creds, gone: e.gone}
+		e.mu.Unlock()
+		answer, err := s.ask(ctx, home, &question)
+		switch {
+		case ctx.Err() != nil:
 			return nil, ctx.Err()
+		case err != nil || answer.kind == sayLater || answer.kind == sayRefused && errors.Is(answer.err, ErrClosed):
+		case answer.kind == sayRefused:
+			return nil, answer.err
+		case answer.kind == sayNoIDs:
+			s.noIDs.Store(true)
+			return nil, nil
+		case answer.kind != sayHave || answer.id == "":
+			return nil, fmt.Errorf("%w: replica %s does not know of places", ErrUnreachable, home)
+		default:
+			session, err := e.placedOn(&answer, home, creds)
+			if err != nil {
+				s.tell(home, &parcel{kind: tellFree, id: answer.id})
+			}
+			return session, err
 		}
-	case answer.kind == sayRefused && errors.Is(answer.err, ErrClosed):
-		return nil, nil
-	case answer.kind == sayRefused:
-		return nil, answer.err
-	case answer.kind == sayNoIDs:
-		s.noIDs.Store(true)
-		return nil, nil
-	case answer.kind != sayHave || answer.id == "":
-		return nil, fmt.Errorf("%w: replica %s does not know of places", ErrUnreachable, home)
+		if silent.IsZero() {
+			silent = time.Now()
+		}
+		if time.Since(silent) > s.settings.OpenTimeout {
+			return nil, fmt.Errorf("%w: replica %s, which keeps the session, does not answer", ErrUnreachable, home)
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return nil, err
+		}
 	}
-	session, err := e.placedOn(&answer, home, creds)
-	if err != nil {
-		s.tell(home, &parcel{kind: tellFree, id: answer.id})
+	return nil, nil
+}
+
+// sleep waits, unless ctx ends.
+func sleep(ctx context.Context, wait time.Duration) error {
+	t := time.NewTimer(wait)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	return session, err
 }
 
 // placedOn lends the session that the home has given a place on.
@@ -155,12 +172,19 @@ func (e *entry) placed(s *Session, replica string) {
 	s.grant(replica)
 }
 
-// freeLost takes the places of replicas back that are gone.
-func (e *entry) freeLost(live []string) {
+// freeLost takes the places of replicas back that are gone; all of them where
+// this replica is not the home any more, which has counted them itself.
+func (e *entry) freeLost() {
+	live := e.server.live()
+	away := e.away()
+	if away {
+		live = nil
+	}
 	e.mu.Lock()
 	var free []*Session
 	for _, list := range [...][]*Session{e.sessions, e.adopted} {
 		for _, s := range list {
+			s.counted = s.counted && !away
 			for replica, n := range s.remote {
 				if !slices.Contains(live, replica) {
 					delete(s.remote, replica)

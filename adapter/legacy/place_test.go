@@ -178,3 +178,48 @@ func TestAdoptedCallIsCountedAtTheHome(t *testing.T) {
 	s.Return(true)
 	eventually(t, "the place to be free", func() bool { return left(home) == [2]int{} })
 }
+
+// The home dies while calls of others are on sessions beyond the key's own: who
+// has the call hears what its server asks.
+func TestOverflowOfADeadHomeIsHeard(t *testing.T) {
+	raw := pushing(t)
+	m, key := onMesh(t, raw, pushes)
+	first := mustAcquire(t, m.servers["bb"], key, true)
+	second := mustAcquire(t, m.servers["cc"], key, true)
+	m.kill("aa")
+	m.split(0, "bb")
+	eventually(t, "cc to hold the session of its call", second.heldHere)
+	c := call(t, second, "wait")
+	for _, s := range raw.Sessions() {
+		if s.ID == second.id {
+			s.Push(mcp.MethodElicit, formParams)
+		}
+	}
+	if got := c.next(t); got.Method != mcp.MethodElicit {
+		t.Errorf("got %s", got.Method)
+	}
+	c.Abort()
+	<-c.ended
+	first.Return(true)
+}
+
+// The old home counts no places any more, which are told free to the new one.
+func TestPlacesMoveToTheNewHome(t *testing.T) {
+	raw := pushing(t)
+	m := newMesh(t, raw, queues, "aa", "bb", "cc")
+	m.split(-1, "aa")
+	key := m.key("aa", "bb", "cc")
+	old := m.lent("bb", key)
+	used := mustAcquire(t, m.servers["cc"], key, true)
+	m.split(0, "aa")
+	eventually(t, "the old home to forget the place", func() bool { return left(old) == [2]int{} })
+	home := m.lent("aa", key)
+	if home.id != old.id {
+		t.Fatal("the new home has another session")
+	}
+	if s := m.servers["aa"].TryAcquire(key, true); s != nil {
+		t.Fatal("the place was given out twice")
+	}
+	used.Return(true)
+	eventually(t, "the place to be free", func() bool { return left(home) == [2]int{} })
+}

@@ -14,7 +14,7 @@ import (
 // prefix says whose it is. Where that replica is gone, or has let the call go,
 // it belongs to whichever has taken the call over.
 func (s *Session) forward(id []byte, m *jsonrpc.Message) {
-	if s.server.settings.Peers == nil || !s.reach() || m.Result == nil && m.Error == nil && m.Params == nil {
+	if s.server.settings.Peers == nil || !s.reach() {
 		return
 	}
 	p := parcel{kind: tellMessage, id: s.id}

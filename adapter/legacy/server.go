@@ -227,12 +227,14 @@ func (s *Server) janitor() {
 			s.endpoint.expire(now)
 			for _, e := range s.all() {
 				e.expire(now)
-				e.tend()
+				if s.settings.Peers != nil {
+					e.freeLost()
+					e.tend()
+				}
 			}
 		case <-s.stir:
-			live := s.live()
 			for _, e := range s.all() {
-				e.freeLost(live)
+				e.freeLost()
 				e.tend()
 			}
 		}

@@ -48,9 +48,11 @@ type Session struct {
 	lastUse  time.Time
 	adopted  bool           // it serves calls that began elsewhere or earlier, and no others
 	apart    bool           // and will serve no others: another session is the key's
+	kept     bool           // taken over from a replica that ended: calls that were let go may come back to it
 	ending   bool           // it is being found out whether peers use it
 	holder   string         // the replica that has the GET stream and may DELETE, or "": not known
 	remote   map[string]int // of eligible, those of other replicas, where this one is the home
+	counted  bool           // remote is known: the peers were asked, or could have no call here
 	granted  time.Time      // when a place was last lent to another replica
 	places   int            // eligible calls here that the home counts
 	offered  string         // the home that the session was last offered to
@@ -248,6 +250,9 @@ func (s *Session) close(ctx context.Context, remove bool) {
 	s.unhold()
 	if s.id == "" || gone || !remove {
 		return
+	}
+	if s.reach() { // who has it without using it opens another
+		s.server.tellAll(&parcel{kind: tellDrain, id: s.id})
 	}
 	if err := s.delete(ctx, creds); err != nil {
 		s.server.log.Debug().Err(err).Str("upstream", s.server.settings.Name).Msg("session delete unanswered")

@@ -143,6 +143,8 @@ func (p *process) end(t testing.TB) {
 	if !t.Failed() {
 		return
 	}
-	lines := slices.DeleteFunc(p.logs.Lines(), func(line string) bool { return strings.Contains(line, `"nats":`) && strings.Contains(line, `"level":"debug"`) })
+	lines := slices.DeleteFunc(p.logs.Lines(), func(line string) bool {
+		return strings.Contains(line, `"nats":`) && strings.Contains(line, `"level":"debug"`)
+	})
 	t.Logf("log of %s:\n%s", p.url, strings.Join(lines, "\n"))
 }

@@ -227,11 +227,11 @@ func TestShutdownParked(t *testing.T) {
 	h.Send(t, CallTool("ask", nil)).Asks(t, "elicitation-1", "roots-1", "sampling-1")
 	h.Signal(syscall.SIGTERM)
 	h.ends(t)
-	if got := (<-answers).Action(); got != "cancel" {
+	if got := receive(t, "answer", answers).Action(); got != "cancel" {
 		t.Errorf("the elicitation got action %q, want cancel", got)
 	}
 	for range 2 {
-		if answer := <-answers; answer.Error == nil {
+		if answer := receive(t, "answer", answers); answer.Error == nil {
 			t.Errorf("a question got %s, want an error", answer.Result)
 		}
 	}

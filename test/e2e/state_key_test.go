@@ -147,15 +147,14 @@ func TestWrongKeysAtTheStart(t *testing.T) {
 		"short key":    {"--state-key-file", KeyFile(t, short)},
 		"no hex":       {"--state-key-file", KeyFile(t, strings.Repeat("xy", 32))},
 	} {
-		command := exec.CommandContext(t.Context(), binary, append([]string{"serve", "--listen", "127.0.0.1:0", "--upstream", "http://127.0.0.1:1/mcp"}, arguments...)...)
-		out, err := command.CombinedOutput()
-		if err == nil {
+		code, out := runs(t, nil, append([]string{"serve", "--listen", "127.0.0.1:0", "--upstream", "http://127.0.0.1:1/mcp"}, arguments...)...)
+		if code == 0 {
 			t.Errorf("%s: holdfast served", name)
 		}
-		if !strings.Contains(string(out), "state.key_file") && !strings.Contains(string(out), "--state-key-file") {
+		if !strings.Contains(out, "state.key_file") && !strings.Contains(out, "--state-key-file") {
 			t.Errorf("%s: the error does not name the setting: %s", name, out)
 		}
-		if strings.Contains(string(out), short) {
+		if strings.Contains(out, short) {
 			t.Errorf("%s: the error repeats the key: %s", name, out)
 		}
 	}
