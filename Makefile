@@ -17,8 +17,9 @@ FUZZ = \
 	./adapter/legacy:FuzzBody \
 	./adapter/legacy:FuzzParseID \
 	./adapter/legacy:FuzzResponseHead \
-	./adapter/legacy:FuzzSSE \
-	./adapter/state:FuzzOpen ./bus:FuzzBeat ./bus:FuzzFrame \
+	./adapter/legacy:FuzzSSE ./adapter/legacy:FuzzParcel \
+	./adapter/state:FuzzOpen \
+	./bus:FuzzBeat ./bus:FuzzFrame \
 	./cmd/internal/modern:FuzzEventReader \
 	./config:FuzzLoad \
 	./proxy:FuzzHeaderValue
@@ -44,8 +45,8 @@ demo: ## a stateless client uses a legacy server that asks it things
 .PHONY: test
 test: ## all tests but those that need more than Go; the black-box ones on one replica and, two ways, on three
 	$(GO) test -count=1 ./... # test/e2e builds the binary itself, which the test cache does not see
-	HOLDFAST_E2E=cluster $(GO) test -count=1 ./test/e2e/ # three replicas, an embedded NATS cluster
-	HOLDFAST_E2E=nats $(GO) test -count=1 ./test/e2e/ # three replicas, a nats-server process
+	HOLDFAST_E2E=cluster $(GO) test -count=1 -parallel 6 ./test/e2e/ # three replicas, an embedded NATS cluster
+	HOLDFAST_E2E=nats $(GO) test -count=1 -parallel 6 ./test/e2e/ # three replicas, a nats-server process
 
 .PHONY: race
 race: ## all tests under the race detector, with one replica (needs a C compiler)

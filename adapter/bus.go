@@ -23,6 +23,8 @@ type Bus interface {
 	// Confirmed reports whether this replica holds its lease: whether its peers
 	// have heard of it so lately that none of them can have taken its calls over.
 	Confirmed() bool
+	// Lapses counts how often the lease had run out before it was confirmed again.
+	Lapses() uint64
 	// Status reports whether the bus is reached, and why not.
 	Status() (reached bool, reason string)
 	// Patience is how long a replica may be silent before it is given up.
@@ -36,6 +38,7 @@ type Kind byte
 const (
 	KindRound   Kind = 'r' // a round for the owner of its call
 	KindSeek    Kind = 's' // who has a call?
+	KindKeep    Kind = 'k' // records of calls that a replica leaves to another
 	KindSession Kind = 'l' // a question about shared sessions
 	KindNote    Kind = 'n' // a message about shared sessions
 )
@@ -66,7 +69,3 @@ var (
 	// ErrBusDown: this replica does not reach the bus.
 	ErrBusDown = errors.New("bus not reached")
 )
-
-// confirmed reports whether the engine may act for calls that another replica
-// could take over.
-func (e *Engine) confirmed() bool { return e.settings.Bus == nil || e.settings.Bus.Confirmed() }

@@ -45,6 +45,7 @@ type port struct {
 	since     time.Duration // when it was cut off
 	listening time.Duration // since when it hears the others
 	revoked   bool          // it holds no lease, although it is plugged in
+	lapses    uint64        // how often the lease had run out before it was confirmed again
 }
 
 // join adds a replica. Its engine is set before anybody asks it.
@@ -90,7 +91,12 @@ func (p *port) unplug() {
 }
 
 func (p *port) plug() {
-	p.lan.change(func() { p.cut, p.listening = false, p.lan.clock })
+	p.lan.change(func() {
+		if p.cut && p.lan.clock-p.since >= lanPatience {
+			p.lapses++
+		}
+		p.cut, p.listening = false, p.lan.clock
+	})
 }
 
 // goodbye is what a replica says that stops.
@@ -98,7 +104,14 @@ func (p *port) goodbye() { p.lan.change(func() { p.left = true }) }
 
 // revoke takes the lease away from a replica that is plugged in, as if nobody
 // had confirmed it for some time; or gives it back.
-func (p *port) revoke(yes bool) { p.lan.change(func() { p.revoked = yes }) }
+func (p *port) revoke(yes bool) {
+	p.lan.change(func() {
+		if p.revoked && !yes {
+			p.lapses++
+		}
+		p.revoked = yes
+	})
+}
 
 func (l *lan) port(id string) *port {
 	for _, p := range l.ports {
@@ -167,6 +180,13 @@ func (p *port) Confirmed() bool {
 	p.lan.mu.Lock()
 	defer p.lan.mu.Unlock()
 	return !p.revoked && (!p.cut || p.lan.clock-p.since < lanPatience)
+}
+
+// Lapses implements Bus.
+func (p *port) Lapses() uint64 {
+	p.lan.mu.Lock()
+	defer p.lan.mu.Unlock()
+	return p.lapses
 }
 
 // Status implements Bus.

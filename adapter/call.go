@@ -66,7 +66,9 @@ type call struct {
 	keptBytes int64           // guarded by the registry's mu
 	keptUntil time.Time       // likewise
 	keptAt    *list.Element   // likewise
+	owed      bool            // likewise: no round has been told the outcome
 	forgotten bool            // the outcome is no longer kept
+	elsewhere bool            // another replica goes on with it, or may
 	lagging   bool            // a round's client reads too slowly
 	rules     []mcp.ParamRule // of the tool, which every round's headers are held against
 
@@ -76,12 +78,16 @@ type call struct {
 	transcriptBytes int
 	cut             bool           // the transcript is too large for a request state
 	known           []state.Answer // in a replay: answers to questions that may come again
-	estate          *estate        // with phase parked: its stream is gone
+	estate          *estate        // parked, or about to be: its stream is gone
+	moving          bool           // with phase running: what is to become of that is being found out
+	fallback        *estate        // of a replay, until the server has said something
+	strandings      int            // how often its stream broke while it ran, and it could be replayed
 	withdrawn       []*input       // questions that the server took back since the call parked
 	kept            bool           // it was not let go when calls.release_after had passed
 
 	// Set when the call first parks.
 	id     [16]byte
+	since  uint64 // since when it is this replica's, in Unix nanoseconds
 	round  uint32 // of the newest request state
 	digest [16]byte
 	until  time.Time // when the parked call, or its kept outcome, expires

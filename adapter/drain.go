@@ -49,14 +49,20 @@ func (e *Engine) Shutdown(ctx context.Context) {
 	if e.peered() {
 		for _, c := range e.calls.all() { // another replica goes on with these when their clients come back
 			c.mu.Lock()
-			c.handOver()
+			c.release()
 			c.mu.Unlock()
 		}
+		e.bequest(wait)
 	}
-	e.calls.wait(wait, e.peered())
+	e.calls.wait(wait, e.peered)
+	peered := e.peered()
 	for _, c := range e.calls.all() {
-		c.settleUp(e.peered())
+		c.settleUp(peered)
 	}
+	if peered {
+		e.bequest(ctx)
+	}
+	e.endReleased()
 	e.rest(ctx)                                 // what the clients are told is on its way
 	giveUp := context.AfterFunc(wait, e.cancel) // on servers that do not take what they are sent
 	e.wg.Wait()
@@ -89,7 +95,7 @@ func (e *Engine) letGo() {
 // connection ends with this replica. call.mu is held.
 func (r *callRound) mustLetGo() bool {
 	c := r.call
-	if c.phase != running || !c.askable || c.x == nil {
+	if c.phase != running || !c.askable || c.x == nil || c.moving {
 		return false
 	}
 	return c.engine.letting.Load() && !r.remote || !r.hold.IsZero() && !time.Now().Before(r.hold)
@@ -100,10 +106,13 @@ func (r *callRound) mustLetGo() bool {
 // nothing that would end it there.
 func (c *call) settleUp(peered bool) {
 	c.mu.Lock()
+	if peered && c.estate != nil { // nothing of it is left at the server
+		c.surrender()
+	}
 	if peered && c.phase == running && c.askable && c.driver == byGoroutine && len(c.rounds) > 0 && c.transferable() {
 		c.park(c.rounds[0])
 	}
-	handed := peered && c.handOver()
+	handed := peered && c.release() || c.phase == done
 	c.mu.Unlock()
 	if !handed {
 		c.end(&Refusal{Reason: ReasonShutdown, Detail: "this replica is stopping", MayHaveRun: true, RetryAfter: time.Second}, "the proxy is stopping")
@@ -113,7 +122,7 @@ func (c *call) settleUp(peered bool) {
 // transferable reports whether another replica can go on with the call. mu is
 // held.
 func (c *call) transferable() bool {
-	return c.x != nil && (c.x.Position().Event != "" || c.replayable(c.x.Session()))
+	return c.x != nil && !c.moving && (c.x.Position().Event != "" || c.replayable(c.x.Session()))
 }
 
 // closeServers deletes the upstream sessions, or hands them over.
@@ -143,9 +152,13 @@ type Report struct {
 	Sessions int  `json:"sessions"` // with all upstreams
 }
 
+// inFlight is how many rounds of clients that are connected here are in
+// progress.
+func (e *Engine) inFlight() int { return int(e.rounds.Load() - e.remote.Load()) }
+
 // Report returns the present figures.
 func (e *Engine) Report() Report {
-	r := Report{Leaving: e.leaving.Load(), Rounds: int(e.rounds.Load())}
+	r := Report{Leaving: e.leaving.Load(), Rounds: e.inFlight()}
 	r.Calls, r.Parked, r.Released = e.calls.count()
 	for _, u := range e.upstreams {
 		r.Sessions += u.Server.Sessions()

@@ -33,6 +33,8 @@ type Round interface {
 	Gone()
 	// Close ends the use of the round and of its Request.
 	Close()
+	// Served says how the round is being served; it may change until Close.
+	Served() Served
 	// CallID names the call in logs, the same on every replica; zero: it has not
 	// parked.
 	CallID() [16]byte
@@ -55,8 +57,11 @@ type Engine struct {
 	leaving  atomic.Bool   // no longer ready
 	draining atomic.Bool   // takes nothing new
 	letting  atomic.Bool   // lets calls go
+	doubt    chan struct{} // has room for one: the lease had run out
+	verified atomic.Uint64 // lapses of the lease after which the calls were verified
 	strange  atomic.Int64  // when a request state of an unknown key last came, in Unix nanoseconds; zero: never
 	rounds   atomic.Int64  // in progress
+	remote   atomic.Int64  // of them, those whose clients are at other replicas
 	quiet    chan struct{} // has room for one: no round is left, while draining
 
 	mu        sync.Mutex
@@ -79,7 +84,7 @@ func NewEngine(settings Settings, upstreams []Upstream, ring *state.Ring, log ze
 	e := &Engine{
 		settings: settings, ring: ring, log: log,
 		noisy:     log.Sample(&zerolog.BurstSampler{Burst: 5, Period: 10 * time.Second}),
-		upstreams: make(map[string]*upstream), quiet: make(chan struct{}, 1),
+		upstreams: make(map[string]*upstream), quiet: make(chan struct{}, 1), doubt: make(chan struct{}, 1),
 		listeners: make(map[*listenRound]struct{}), listening: make(map[principal]int),
 	}
 	e.calls.init(settings)
@@ -88,7 +93,14 @@ func NewEngine(settings Settings, upstreams []Upstream, ring *state.Ring, log ze
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.metrics = m.bind(e)
-	e.housekeeping.Add(1)
+	if settings.Bus != nil {
+		e.verified.Store(settings.Bus.Lapses())
+	}
+	e.housekeeping.Add(2)
+	go func() {
+		defer e.housekeeping.Done()
+		e.guard()
+	}()
 	go func() {
 		defer e.housekeeping.Done()
 		e.expire()

@@ -96,6 +96,7 @@ type query struct {
 	token            string
 	level            mcp.Level
 	upstream         string
+	headers          ParamChecker
 }
 
 func toolCall(tool string) query {
@@ -164,7 +165,7 @@ func (r *rig) begin(q query) (*visit, error) {
 		Meta: meta, ClientInfo: jsonrpc.Get(meta, mcp.MetaClientInfo), Capabilities: jsonrpc.Get(meta, mcp.MetaClientCapabilities),
 		ProgressToken: jsonrpc.Get(meta, "progressToken"), LogLevel: q.level,
 		InputResponses: jsonrpc.Get(v.text, "inputResponses"),
-		Credentials:    Credentials{Authorization: q.auth},
+		Credentials:    Credentials{Authorization: q.auth}, Headers: q.headers,
 	}
 	if name != nil {
 		req.Name = name[1 : len(name)-1]

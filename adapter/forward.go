@@ -58,7 +58,12 @@ func (r *forwardRound) Next(until time.Time) (Event, error) {
 		case gone:
 			return Event{}, ErrGone
 		case local != nil:
-			return local.Next(until)
+			ev, err := local.Next(until)
+			if !errors.Is(err, errAway) {
+				return ev, err
+			}
+			r.unhand(local)
+			r.climb.failed(err)
 		case stream == nil:
 			if err := r.ask(until); err != nil {
 				if _, refused := err.(*Refusal); refused {
@@ -170,6 +175,18 @@ func (r *forwardRound) goOn(local *callRound) bool {
 	return !r.gone
 }
 
+// unhand: the call that went on here goes on elsewhere.
+func (r *forwardRound) unhand(local *callRound) {
+	r.mu.Lock()
+	r.local = nil
+	r.mu.Unlock()
+	c := local.call
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.remove(local)
+	local.gone = true
+}
+
 // Gone implements Round. The other replica is told: closing a stream before
 // its end says that nobody waits for it.
 func (r *forwardRound) Gone() {
@@ -201,6 +218,16 @@ func (r *forwardRound) Close() {
 	}
 	r.engine.metrics.round(r.served, r.began)
 	r.engine.leave()
+}
+
+// Served implements Round.
+func (r *forwardRound) Served() Served {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.local != nil {
+		return r.local.Served()
+	}
+	return r.served
 }
 
 // CallID implements Round.

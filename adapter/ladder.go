@@ -44,6 +44,7 @@ type climb struct {
 	again  time.Time // not before
 	missed time.Time // when the owner was last found not to answer; zero: never
 	away   bool      // the owner itself has let go of the call
+	holder string    // who is said to have it, until that one is asked; or ""
 }
 
 // patienceTimes is how long, in multiples of the bus's patience, a round looks
@@ -88,14 +89,18 @@ func (e *Engine) taker(call [16]byte) string {
 // failed notes how asking has ended.
 func (c *climb) failed(err error) {
 	pause := time.Duration(0)
+	var to away
 	if c.asked == c.owner {
 		c.missed = time.Now()
 	}
 	switch {
-	case errors.Is(err, errAway):
-		if c.asked == c.owner {
+	case errors.As(err, &to):
+		switch {
+		case to.to != "" && to.to != c.asked:
+			c.holder = to.to
+		case c.asked == c.owner:
 			c.away = true
-		} else {
+		default:
 			pause = climbPause // it does not think yet that the owner is gone
 		}
 	case errors.Is(err, errWire):
@@ -122,9 +127,17 @@ func (r *forwardRound) ask(until time.Time) error {
 			return &Refusal{Reason: ReasonBusDown, MayHaveRun: true, RetryAfter: time.Second,
 				Detail: "the replica that holds the call was not reached in time; send the request again"}
 		}
+		if e.calls.get(c.call) != nil && !e.confirmed() {
+			c.again = time.Now().Add(climbPause) // it is this replica's, unless another has gone on with it
+			continue
+		}
 		target, takeOver := c.owner, false
 		ago, wait, gone := e.ownerLease(c.owner)
 		switch {
+		case e.calls.get(c.call) != nil:
+			target = e.settings.Replica
+		case c.holder != "":
+			target, c.holder = c.holder, ""
 		case c.away || gone:
 			target, takeOver = e.taker(c.call), true
 		case !c.missed.IsZero() && ago >= time.Since(c.missed):
@@ -178,8 +191,10 @@ func (r *forwardRound) pause(at, until time.Time) error {
 // goOnHere goes on with the call in the owner's place.
 func (r *forwardRound) goOnHere() error {
 	local := r.engine.newRound(r.req)
+	local.climbs = true
 	err := r.engine.succeed(r.ctx, r.up, r.req, r.caps, &r.token, local)
 	if errors.Is(err, errAway) { // another replica has it
+		r.climb.asked = r.engine.settings.Replica
 		r.climb.failed(err)
 		return nil
 	}
@@ -205,7 +220,10 @@ func (e *Engine) succeed(ctx context.Context, up *upstream, req *Request, caps *
 		return errAway
 	}
 	holder, denied := e.seek(ctx, t.Call, t.Owner)
-	if _, _, gone := e.ownerLease(t.Owner); holder != "" || !gone && !denied {
+	if holder != "" {
+		return away{holder}
+	}
+	if _, _, gone := e.ownerLease(t.Owner); !gone && !denied {
 		return errAway
 	}
 	c, err := e.inherit(up, req, caps, t)
@@ -235,7 +253,8 @@ func (e *Engine) seek(ctx context.Context, call [16]byte, owner string) (holder 
 		asking.Add(1)
 		go func() {
 			defer asking.Done()
-			has, answered := e.has(ctx, replica, call)
+			held, answered := e.ask(ctx, replica, [][16]byte{call})
+			has := len(held) > 0
 			mu.Lock()
 			defer mu.Unlock()
 			if has {
@@ -248,26 +267,11 @@ func (e *Engine) seek(ctx context.Context, call [16]byte, owner string) (holder 
 	return holder, denied
 }
 
-// has asks one replica whether it has a call.
-func (e *Engine) has(ctx context.Context, replica string, call [16]byte) (has, answered bool) {
-	f := newFields(formSeek, 16)
-	f.bytes('c', call[:])
-	stream, err := e.settings.Bus.Ask(ctx, replica, KindSeek, e.ring.SealMessage(nil, f, contextRound))
-	if err != nil {
-		return false, false
+// ask asks one replica which of some calls it has.
+func (e *Engine) ask(ctx context.Context, replica string, calls [][16]byte) (held [][16]byte, answered bool) {
+	f := newFields(formSeek, 18*len(calls))
+	for _, id := range calls {
+		f.bytes('c', id[:])
 	}
-	defer stream.Close()
-	stop := context.AfterFunc(ctx, stream.Close)
-	defer stop()
-	until, _ := ctx.Deadline()
-	message, err := stream.Recv(until)
-	if err != nil {
-		return false, false
-	}
-	plain, err := e.ring.OpenMessage(nil, message, contextEvent)
-	if err != nil {
-		return false, false
-	}
-	form, _, err := readForm(plain)
-	return err == nil && form == formFound, err == nil && (form == formFound || form == formAway)
+	return e.askFound(ctx, replica, KindSeek, f)
 }

@@ -425,6 +425,9 @@ func (l *listenRound) Gone() {
 	l.cancel()
 }
 
+// Served implements Round: a listener needs no other replica.
+func (l *listenRound) Served() Served { return ServedLocal }
+
 // CallID implements Round: a listener never parks.
 func (l *listenRound) CallID() (id [16]byte) { return id }
 

@@ -55,7 +55,7 @@ func (m *Metrics) bind(e *Engine) *metrics {
 	gauge := func(name, help string, value func() float64) {
 		m.reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
 	}
-	gauge("holdfast_rounds_in_flight", "Rounds of clients in progress.", func() float64 { return float64(e.rounds.Load()) })
+	gauge("holdfast_rounds_in_flight", "Rounds of clients in progress.", func() float64 { return float64(e.inFlight()) })
 	gauge("holdfast_calls_parked", "Calls that wait for their clients.", func() float64 { return float64(e.calls.parkedCalls()) })
 	gauge("holdfast_listeners", "Open subscriptions.", func() float64 {
 		e.mu.Lock()

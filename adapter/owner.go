@@ -29,6 +29,8 @@ func (e *Engine) ServeStream(ctx context.Context, from string, kind Kind, s Stre
 		e.serveRound(ctx, from, s, rest)
 	case err == nil && kind == KindSeek && form == formSeek:
 		e.serveSeek(ctx, s, rest)
+	case err == nil && kind == KindKeep && form == formKeep:
+		e.serveKeep(ctx, s, rest)
 	case err == nil && kind == KindSession && form == formSession:
 		e.serveSession(ctx, from, s, plain)
 	case err == nil && kind == KindNote && form == formSession: // too large to be told
@@ -44,18 +46,29 @@ func (e *Engine) seal(message []byte) []byte {
 	return e.ring.SealMessage(nil, message, contextEvent)
 }
 
+// serveSeek says which of some calls are here.
 func (e *Engine) serveSeek(ctx context.Context, s Stream, rest []byte) {
+	found := newFields(formFound, 0)
 	var id [16]byte
-	ok := readFields(rest, func(f item) {
-		if f.tag == 'c' && len(f.value) == len(id) {
+	var since uint64 // when id became this replica's; zero: it is not
+	tell := func() {
+		if since != 0 {
+			found.bytes('c', id[:])
+		}
+		since = 0
+	}
+	readFields(rest, func(f item) {
+		switch {
+		case f.tag == 'c' && len(f.value) == len(id):
+			tell()
 			id = [16]byte(f.value)
+			since = e.calls.had(id)
+		case f.tag == 's' && f.number() >= since: // the other had it later
+			since = 0
 		}
 	})
-	form := formAway
-	if ok && e.calls.get(id) != nil {
-		form = formFound
-	}
-	_ = s.End(ctx, e.seal(newFields(form, 0)))
+	tell()
+	_ = s.End(ctx, e.seal(found))
 }
 
 // serveRound drives a round whose client is at another replica.
@@ -94,11 +107,14 @@ func (e *Engine) serveRound(ctx context.Context, from string, s Stream, rest []b
 }
 
 func (e *Engine) endServed(ctx context.Context, s Stream, err error) {
+	var to away
 	switch {
 	case errors.Is(err, ErrGone):
 		return
-	case errors.Is(err, errAway):
-		_ = s.End(ctx, e.seal(newFields(formAway, 0)))
+	case errors.As(err, &to):
+		f := newFields(formAway, 0)
+		f.text('h', to.to)
+		_ = s.End(ctx, e.seal(f))
 	default:
 		_ = s.End(ctx, e.seal(appendEnd(err)))
 	}
@@ -117,6 +133,7 @@ func (e *Engine) beginServed(ctx context.Context, req *Request, takeOver bool) (
 	if err := e.enter(); err != nil {
 		return nil, err
 	}
+	e.remote.Add(1)
 	r := e.newRound(req)
 	r.remote = true
 	t, err := e.openState(up, req, caps)
@@ -124,6 +141,7 @@ func (e *Engine) beginServed(ctx context.Context, req *Request, takeOver bool) (
 		err = e.joinServed(ctx, up, req, caps, t, r, takeOver)
 	}
 	if err != nil {
+		e.remote.Add(-1)
 		e.leave()
 		return nil, err
 	}
@@ -131,24 +149,32 @@ func (e *Engine) beginServed(ctx context.Context, req *Request, takeOver bool) (
 }
 
 func (e *Engine) joinServed(ctx context.Context, up *upstream, req *Request, caps *mcp.Capabilities, t *state.Token, r *callRound, takeOver bool) error {
+	if err := e.sure(ctx); err != nil {
+		return err
+	}
 	if c := e.calls.get(t.Call); c != nil {
-		if e.letting.Load() {
+		if e.letting.Load() && !takeOver {
 			c.mu.Lock()
 			c.handOver()
 			c.mu.Unlock()
 		}
 		if c = e.calls.get(t.Call); c != nil {
-			return c.join(t.Round, req, r)
+			if err := c.join(t.Round, req, r); !errors.Is(err, errAway) {
+				return err
+			}
 		}
 	}
-	rec, away := e.calls.take(t.Call)
-	if rec != nil {
-		defer rec.session.Return(false)
-	}
+	rec, left := e.calls.take(t.Call)
 	switch {
-	case away && !takeOver:
+	case rec != nil && (takeOver || !e.letting.Load()):
+		return e.reclaim(up, req, caps, t, rec, r)
+	case rec != nil: // whoever is to go on takes over from the request state
+		rec.session.Return(false)
+		e.calls.left(t.Call)
 		return errAway
-	case away:
+	case left && !takeOver:
+		return errAway
+	case left:
 	case t.Owner == e.settings.Replica:
 		return notHeld()
 	case !takeOver:

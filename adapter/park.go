@@ -16,7 +16,7 @@ import (
 func (c *call) park(r *callRound) {
 	e := c.engine
 	if c.round == 0 {
-		c.id = newCallID()
+		c.id, c.since = newCallID(), sinceNow()
 		c.digest = requestDigest(r.req)
 		c.name = string(r.req.Name)
 	}

@@ -126,4 +126,5 @@ func (e *Engine) PeersChanged() {
 	for _, u := range e.upstreams {
 		u.Server.PeersChanged()
 	}
+	e.calls.look() // Shutdown need not wait for clients that nobody can bring here
 }

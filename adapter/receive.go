@@ -24,6 +24,7 @@ func (c *call) Receive(m *jsonrpc.Message, borrowed bool) {
 		}
 		return
 	}
+	c.fallback = nil
 	switch {
 	case m.Result != nil:
 		c.finish(Outcome{Result: m.Result}, borrowed)
@@ -68,7 +69,7 @@ func (c *call) Fail(err error) {
 		return
 	}
 	reason := asRefusal(err, c.x.Accepted() || !errors.Is(err, legacy.ErrSessionGone))
-	if !c.bequeath(nil, reason) {
+	if !c.bequeath(nil, reason) && !c.strand(err, reason) && !c.putBackLocked(c.fallback, reason) {
 		c.lost(reason)
 	}
 }
@@ -80,7 +81,9 @@ func (c *call) fail(err error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.lost(err)
+	if !c.strand(err, err) && !c.putBackLocked(c.fallback, err) {
+		c.lost(err)
+	}
 }
 
 // lost ends the call with an error of ours where the server cannot be told any

@@ -18,9 +18,10 @@ type registry struct {
 	parked    int
 	perCaller map[principal]int
 	kept      list.List // done calls whose outcomes are kept, oldest first
+	owed      int       // of them, those that no round has been told yet
 	keptBytes int64
 	idle      chan struct{} // closed when no running call is left, or nil
-	allIdle   bool          // and no parked one either
+	allIdle   func() bool   // and no parked one either, and every outcome was told
 
 	released      map[[16]byte]*record
 	releasedQueue []releasedCall        // in the order of their ends
@@ -113,6 +114,9 @@ func (r *registry) keep(c *call, bytes int64) {
 	r.mu.Lock()
 	c.keptBytes, c.keptUntil = bytes, c.until
 	c.keptAt = r.kept.PushBack(c)
+	if c.owed = len(c.rounds) == 0 && c.result != nil; c.owed {
+		r.owed++
+	}
 	r.keptBytes += bytes
 	var old []*call
 	for r.keptBytes > r.settings.MaxOutcomeBytes && r.kept.Len() > 0 {
@@ -137,8 +141,25 @@ func (r *registry) drop(c *call) {
 		r.kept.Remove(c.keptAt)
 		r.keptBytes -= c.keptBytes
 		c.keptAt = nil
+		r.toldLocked(c)
 	}
 	delete(r.named, c.id)
+}
+
+// told: a round has been told the outcome of a call that is kept.
+func (r *registry) told(c *call) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.toldLocked(c)
+	r.check()
+}
+
+// toldLocked must be called with mu held.
+func (r *registry) toldLocked(c *call) {
+	if c.owed {
+		c.owed = false
+		r.owed--
+	}
 }
 
 // expire forgets the outcomes that have been kept long enough, once a second,
@@ -214,12 +235,22 @@ func (r *registry) check() {
 
 // resting must be called with mu held.
 func (r *registry) resting() bool {
-	return len(r.live) == 0 || !r.allIdle && len(r.live) <= r.parked
+	if r.allIdle != nil && r.allIdle() {
+		return len(r.live) == 0 && r.owed == 0
+	}
+	return len(r.live) <= r.parked
 }
 
-// wait returns once no call runs any more, with all none is parked either, or
-// ctx ends.
-func (r *registry) wait(ctx context.Context, all bool) {
+// look has wait look again.
+func (r *registry) look() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.check()
+}
+
+// wait returns once no call runs any more, or ctx ends. While all says so, it
+// waits for the parked ones and for outcomes that nobody was told, too.
+func (r *registry) wait(ctx context.Context, all func() bool) {
 	r.mu.Lock()
 	r.allIdle = all
 	if r.resting() {
@@ -272,7 +303,7 @@ func (c *call) settle(was phase) {
 	}
 	r.keep(c, size)
 	c.early, c.stat, c.names, c.inputs, c.creds, c.stop = nil, nil, nil, nil, nil, nil
-	c.transcript, c.known, c.estate, c.withdrawn = nil, nil, nil, nil
+	c.transcript, c.known, c.estate, c.fallback, c.withdrawn = nil, nil, nil, nil, nil
 }
 
 // callOverhead is about what a kept call takes beside its result.

@@ -129,8 +129,8 @@ func TestRegistryWaitsForRunningCalls(t *testing.T) {
 		}
 	}
 	r := testRegistry(nil)
-	running := func(ctx context.Context) { r.wait(ctx, false) }
-	any := func(ctx context.Context) { r.wait(ctx, true) }
+	running := func(ctx context.Context) { r.wait(ctx, func() bool { return false }) }
+	any := func(ctx context.Context) { r.wait(ctx, func() bool { return true }) }
 	<-ended(running)
 	<-ended(any)
 
@@ -165,5 +165,5 @@ func TestRegistryWaitsForRunningCalls(t *testing.T) {
 	r.watch(runningCall)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	r.wait(ctx, false) // gives up
+	r.wait(ctx, nil) // gives up
 }

@@ -18,6 +18,7 @@ type record struct {
 	request string // the request id at the server
 	asked   []byte // raw ids of the open input requests, each behind its kind
 	until   int64  // Unix nanoseconds
+	since   uint64 // since when the call is this replica's, in Unix nanoseconds
 }
 
 // released says how a released call is found among others, oldest first.
@@ -37,7 +38,7 @@ func (c *call) release() bool {
 		return false
 	}
 	s := c.x.Session()
-	rec := &record{session: s, request: at.Request, until: c.until.UnixNano()}
+	rec := &record{session: s, request: at.Request, until: c.until.UnixNano(), since: c.since}
 	for _, in := range c.inputs {
 		kind := byte('o')
 		if in.Method == mcp.MethodElicit {
@@ -70,7 +71,7 @@ func (c *call) hush() {
 	c.x.Release()
 	c.x = nil
 	c.phase, c.forgotten = done, true // no other way leads from parked to an end that nobody hears of
-	c.err = notHeld()
+	c.err, c.elsewhere = errAway, true
 	if c.timer != nil {
 		c.timer.Stop()
 	}
@@ -100,7 +101,7 @@ func (r *registry) forgetParked(c *call) {
 	r.unparkLocked(c)
 	delete(r.named, c.id)
 	delete(r.live, c)
-	r.away[c.id] = struct{}{}
+	r.markAway(c.id)
 	r.check()
 }
 
@@ -114,6 +115,13 @@ func (r *registry) take(id [16]byte) (rec *record, away bool) {
 	}
 	_, away = r.away[id]
 	return nil, away
+}
+
+// left notes that a call goes on elsewhere.
+func (r *registry) left(id [16]byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.markAway(id)
 }
 
 // lapsed takes the released calls off the books whose clients did not come

@@ -65,12 +65,13 @@ func newReplicas(t *testing.T, n int, changes ...change) *replicas {
 func (f *replicas) add(id string, ring *state.Ring, changes ...change) *rig {
 	f.t.Helper()
 	settings, upstream := testSettings(), legacySettings("up", f.raw.URL)
+	settings.Replica, settings.MaxReleased = id, 1000
 	settings.ParamHeaders = func(fields []Field) ParamChecker { return paramFields(fields) }
 	for _, c := range changes {
 		c(&settings, &upstream, &rawserver.Settings{})
 	}
 	p := f.lan.join(id)
-	settings.Replica, settings.Bus = id, p
+	settings.Bus = p
 	upstream.IDPrefix, upstream.Peers, upstream.Affinity = id, NewPeers(p, ring, id, "up"), true
 	upstream.Headers = append(upstream.Headers, legacy.Field{Name: "X-Replica", Value: id})
 	log := zerolog.New(f.logs).With().Str("replica", id).Logger()
@@ -110,6 +111,7 @@ func (f *replicas) end() {
 			cancel() // what it would do no one is to see
 			f.giveUp()
 		} else {
+			r.port().revoke(false)
 			r.port().plug()
 		}
 		r.Shutdown(ctx)
@@ -211,8 +213,8 @@ func (v *visit) goes() <-chan result {
 	return done
 }
 
-// wait returns how a round ended that goes has driven.
-func wait(t *testing.T, done <-chan result) result {
+// endOf returns how a round ended that goes has driven.
+func endOf(t *testing.T, done <-chan result) result {
 	t.Helper()
 	select {
 	case r := <-done:

@@ -20,36 +20,54 @@ func (e *Engine) resume(up *upstream, req *Request, caps *mcp.Capabilities) (Rou
 		e.leave()
 		return nil, err
 	}
-	if c := e.calls.get(t.Call); c != nil {
-		r := e.newRound(req)
-		if err := c.join(t.Round, req, r); err != nil {
-			e.leave()
-			return nil, err
+	for c := e.calls.get(t.Call); c != nil; c = e.calls.get(t.Call) {
+		if !e.confirmed() {
+			return e.forward(up, req, caps, t), nil // which waits until it is known whose the call is
 		}
-		return r, nil
-	}
-	rec, _ := e.calls.take(t.Call)
-	alone := e.settings.Bus == nil
-	switch {
-	case rec != nil, alone && t.Owner != e.settings.Replica: // released here, or held by this replica before its restart
 		r := e.newRound(req)
-		c, err := e.inherit(up, req, caps, t)
-		if err == nil {
-			err = c.join(t.Round, req, r)
-		}
-		if rec != nil {
-			rec.session.Return(false)
+		err := c.join(t.Round, req, r)
+		if errors.Is(err, errAway) {
+			continue // it has left just now
 		}
 		if err != nil {
 			e.leave()
 			return nil, err
 		}
 		return r, nil
-	case t.Owner == e.settings.Replica:
+	}
+	rec, left := e.calls.take(t.Call)
+	own := t.Owner == e.settings.Replica
+	switch {
+	case rec != nil, e.settings.Bus == nil && !own: // released here, or held by this replica before its restart
+		r := e.newRound(req)
+		if err := e.reclaim(up, req, caps, t, rec, r); err != nil {
+			e.leave()
+			return nil, err
+		}
+		return r, nil
+	case own && !left:
 		e.leave()
 		return nil, notHeld()
 	}
-	return e.forward(up, req, caps, t), nil
+	r := e.forward(up, req, caps, t)
+	r.climb.away = own
+	return r, nil
+}
+
+// reclaim goes on with a call whose stream was let go here, of which rec is
+// what is left, or nil.
+func (e *Engine) reclaim(up *upstream, req *Request, caps *mcp.Capabilities, t *state.Token, rec *record, r *callRound) error {
+	c, err := e.inherit(up, req, caps, t)
+	if err != nil && rec != nil && e.calls.keepRecord(t.Call, rec) {
+		return err // the same retry may come again
+	}
+	if err == nil {
+		err = c.join(t.Round, req, r)
+	}
+	if rec != nil {
+		rec.session.Return(false)
+	}
+	return err
 }
 
 func notHeld() error {
@@ -94,6 +112,12 @@ func (c *call) join(round uint32, req *Request, r *callRound) error {
 	if !c.engine.confirmed() {
 		return busDown()
 	}
+	if c.elsewhere || round > c.round && c.engine.settings.Bus != nil {
+		if !c.elsewhere { // another replica has gone on with it meanwhile
+			c.surrender()
+		}
+		return errAway
+	}
 	if err := checkParams(req, c.rules); err != nil {
 		return err
 	}
@@ -109,6 +133,9 @@ func (c *call) join(round uint32, req *Request, r *callRound) error {
 		return refuse(ReasonStateStale, "the request state is of a round that is over; use the newest one")
 	}
 	c.rounds = append(c.rounds, r)
+	if c.phase == done {
+		c.engine.calls.told(c)
+	}
 	return nil
 }
 
@@ -153,7 +180,7 @@ func (c *call) carryOn(req *Request, r *callRound) error {
 	}
 	c.parkAt = now.Add(e.settings.Gather)
 	// The round's own goroutine delivers, at its first Next.
-	r.delivery = &delivery{session: c.x.Session(), answers: answers, creds: c.creds, launch: held && len(c.inputs) == 0}
+	r.delivery = &delivery{x: c.x, session: c.x.Session(), answers: answers, creds: c.creds, launch: held && len(c.inputs) == 0}
 	return nil
 }
 
@@ -184,6 +211,7 @@ func (c *call) answers(responses []byte) []answer {
 // delivery is what a retry brought for the server: answers, in order, and then
 // the request itself where it was held back for them.
 type delivery struct {
+	x       *legacy.Exchange // whose questions they answer
 	session *legacy.Session
 	answers []answer
 	creds   legacy.Credentials
@@ -213,7 +241,7 @@ func (r *callRound) deliver() {
 		c.goDeliver(d, p)
 		return
 	case err != nil:
-		c.undelivered(d.answers, err)
+		c.undelivered(d.x, d.answers, err)
 	}
 	legacy.FreeText(d.answers[0].text)
 }
@@ -240,8 +268,8 @@ func (c *call) goDeliver(d *delivery, pending *legacy.Posting) {
 			var err error
 			if pending != nil && i == 0 {
 				err = pending.WaitLong(ctx)
-			} else {
-				err = d.session.Post(ctx, d.creds, a.text)
+			} else if err = c.engine.sure(ctx); err == nil {
+				err = c.post(ctx, d.session, d.creds, a.text)
 			}
 			legacy.FreeText(a.text)
 			if err != nil {
@@ -249,7 +277,7 @@ func (c *call) goDeliver(d *delivery, pending *legacy.Posting) {
 					legacy.FreeText(rest.text)
 				}
 				c.mu.Lock()
-				c.undelivered(d.answers[i:], err)
+				c.undelivered(d.x, d.answers[i:], err)
 				c.mu.Unlock()
 				return
 			}
@@ -280,20 +308,25 @@ const levelTime = 2 * time.Second
 
 // undelivered: the server did not take an answer. Where it has not seen it the
 // call waits on, for the same retry; else the call is lost. mu is held.
-func (c *call) undelivered(answers []answer, err error) {
-	if c.phase == done {
+func (c *call) undelivered(x *legacy.Exchange, answers []answer, err error) {
+	if c.phase == done || c.estate != nil || c.x != x { // the stream has broken, and the answers go another way
 		return
 	}
 	reason := asRefusal(err, true)
 	var status *legacy.StatusError
-	unseen := errors.Is(err, legacy.ErrUnreachable) || errors.As(err, &status) && status.Unauthorized()
+	var refusal *Refusal // the lease did not come back
+	unseen := errors.Is(err, legacy.ErrUnreachable) || errors.As(err, &status) && status.Unauthorized() || errors.As(err, &refusal)
 	again := c.phase == parked // with other questions, before this answer was refused
+	if !unseen && c.strandAnswers(answers, err, reason) {
+		return
+	}
 	if !unseen || !again && c.engine.calls.park(c) != nil {
 		c.terminate(reason, "an answer could not be delivered")
 		return
 	}
 	for _, a := range answers {
 		c.inputs = append(c.inputs, a.in)
+		c.transcript = without(c.transcript, a.in.Key)
 	}
 	if again {
 		return // its client is asked for the rest when it comes back

@@ -27,6 +27,7 @@ type callRound struct {
 	served   Served
 	began    time.Time     // with a request state
 	remote   bool          // its client is at another replica
+	climbs   bool          // whoever drives it looks for its call elsewhere when it leaves
 	hold     time.Time     // when the client is told to come back; zero: never
 	wake     chan struct{} // has room for one; nil until somebody waits on it
 }
@@ -36,9 +37,6 @@ func (r *callRound) Next(until time.Time) (Event, error) {
 	c := r.call
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if r.delivery != nil {
-		r.deliver()
-	}
 	for {
 		if c.round > 0 && !r.gone && !c.engine.confirmed() {
 			// Another replica may have the call by now: nothing is said for it here.
@@ -51,8 +49,16 @@ func (r *callRound) Next(until time.Time) (Event, error) {
 			}
 			continue
 		}
+		if r.delivery != nil {
+			r.deliver()
+			continue
+		}
 		if ev, err, ok := r.ready(); ok {
 			return ev, err
+		}
+		if c.stranded() {
+			r.revive()
+			continue
 		}
 		if r.mustLetGo() {
 			c.park(r)
@@ -62,7 +68,7 @@ func (r *callRound) Next(until time.Time) (Event, error) {
 		if !r.hold.IsZero() && r.hold.Before(wait) && c.askable && c.phase == running {
 			wait = r.hold
 		}
-		if len(c.inputs) > 0 && c.phase != parked {
+		if len(c.inputs) > 0 && c.phase != parked && !c.moving {
 			if !time.Now().Before(c.parkAt) {
 				c.park(r)
 				continue
@@ -91,9 +97,6 @@ func (r *callRound) Next(until time.Time) (Event, error) {
 	}
 }
 
-// leasePoll is how often a round looks whether its replica has its lease again.
-const leasePoll = 100 * time.Millisecond
-
 // ready returns what there is to tell. Notifications come before the outcome.
 func (r *callRound) ready() (Event, error, bool) {
 	c := r.call
@@ -112,6 +115,8 @@ func (r *callRound) ready() (Event, error, bool) {
 	case c.phase == done && c.result != nil:
 		r.outcome = c.result
 		return Event{Outcome: r.outcome}, nil, true
+	case c.phase == done && !c.restart && c.elsewhere && !r.remote && !r.climbs:
+		return Event{}, busDown(), true
 	case c.phase == done && !c.restart:
 		return Event{}, c.err, true
 	}
@@ -213,6 +218,13 @@ func (c *call) remove(r *callRound) bool {
 	return true
 }
 
+// Served implements Round.
+func (r *callRound) Served() Served {
+	r.call.mu.Lock()
+	defer r.call.mu.Unlock()
+	return r.served
+}
+
 // CallID implements Round.
 func (r *callRound) CallID() [16]byte {
 	r.call.mu.Lock()
@@ -238,6 +250,9 @@ func (r *callRound) Close() {
 	c.mu.Unlock()
 	if finish != nil {
 		finish.Finish()
+	}
+	if r.remote {
+		c.engine.remote.Add(-1)
 	}
 	if !r.remote || r.served != ServedLocal {
 		c.engine.metrics.round(r.served, r.began)

@@ -2,6 +2,8 @@ package adapter
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"time"
 
 	"github.com/holdfast-mcp/holdfast/adapter/jsonrpc"
@@ -17,6 +19,15 @@ type estate struct {
 	position state.Position // where to go on; without an event id, nowhere
 	own      *Outcome       // how the server itself has ended the call meanwhile, or nil
 	err      error          // what the client is told where nothing helps
+
+	// What there was before the retry's answers were taken, should it come again.
+	inputs     []*input
+	transcript []state.Answer
+	asked      [3]int
+	names      []string
+	cut        bool
+
+	undelivered []answer // that the server may have or not
 }
 
 // inherit makes a call of this replica out of what its request state says. It
@@ -28,9 +39,9 @@ func (e *Engine) inherit(up *upstream, req *Request, caps *mcp.Capabilities, t *
 	c := &call{
 		engine: e, up: up, method: req.Method, harmless: traits.Harmless, askable: traits.Eligible,
 		eligible: traits.Eligible && caps.Any(), key: e.key(req, caps), creds: credentials(req),
-		name: string(req.Name), phase: parked, id: t.Call, round: t.Round, digest: t.Request,
+		name: string(req.Name), phase: parked, id: t.Call, since: sinceNow(), round: t.Round, digest: t.Request,
 		until: time.Unix(t.Expires, 0), begun: now.Add(-time.Duration(t.Ran) * time.Second), heard: now, parkedAt: now,
-		transcript: t.Transcript, cut: t.Cut,
+		transcript: t.Transcript, transcriptBytes: sizeOf(t.Transcript), cut: t.Cut,
 		estate: &estate{position: t.Position, err: &Refusal{
 			Reason: ReasonCallLost, MayHaveRun: true,
 			Detail: "the replica that held the call is gone, and nobody can go on with it: the server cannot resume its stream, and running it again might not be harmless",
@@ -72,6 +83,7 @@ func (c *call) recover(req *Request, r *callRound) error {
 	left := c.estate
 	c.estate = nil
 	c.inputs, c.withdrawn = append(c.withdrawn, c.inputs...), nil
+	left.inputs, left.transcript, left.asked, left.names, left.cut = slices.Clone(c.inputs), c.transcript, c.asked, c.names, c.cut
 	answered := c.transcribe(req.InputResponses)
 	if left.own != nil && len(answered) == 0 {
 		c.enter(running)
@@ -82,18 +94,7 @@ func (c *call) recover(req *Request, r *callRound) error {
 		return nil
 	}
 	c.enter(running)
-	c.driver = byGoroutine
-	c.msgID = c.up.Server.NextID()
-	text := c.appendRequest(legacy.Text(), req)
-	ctx, cancel := context.WithCancel(c.engine.ctx)
-	c.stop = cancel
-	c.arm()
-	c.engine.wg.Add(1)
-	go func() {
-		defer c.engine.wg.Done()
-		defer cancel()
-		c.goOn(ctx, left, answered, text, r)
-	}()
+	c.setOut(left, answered, req, r)
 	return nil
 }
 
@@ -136,28 +137,81 @@ func (c *call) record(in *input, value []byte) {
 
 // goOn is the ladder's lower part: take over, replay, or say so.
 func (c *call) goOn(ctx context.Context, left *estate, answered []answer, text []byte, r *callRound) {
+	c.catchBreath(ctx)
 	if left.position.Event != "" {
 		err := c.takeOver(ctx, &left.position, answered, r)
 		if err == nil {
 			legacy.FreeText(text)
 			return
 		}
-		c.engine.log.Info().Err(err).Str("upstream", c.up.Name).Hex("call", c.id[:]).Msg("call not taken over")
+		c.engine.log.Debug().Err(err).Str("upstream", c.up.Name).Hex("call", c.id[:]).Msg("call not taken over")
+		if c.again(left, answered, err) || c.putBack(left, asRefusal(err, true)) {
+			legacy.FreeText(text)
+			return
+		}
 	}
 	s, err := c.replaySession(ctx)
+	if err != nil && left.own == nil && c.again(left, answered, err) {
+		legacy.FreeText(text)
+		return
+	}
 	if err == nil && s == nil {
 		err = left.err
 	}
 	if err != nil {
 		legacy.FreeText(text)
-		if left.own != nil {
+		switch {
+		case left.own != nil:
 			c.endWith(left.own)
-			return
+		case !c.putBack(left, err):
+			c.fail(err)
 		}
-		c.fail(err)
 		return
 	}
-	c.replay(ctx, s, text, r)
+	c.replay(ctx, s, left, text, r)
+}
+
+// putBack parks a call again, at the same round and as it was, that could not
+// go on for a reason that the same retry may not meet again. It reports whether
+// it did.
+func (c *call) putBack(left *estate, err error) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.putBackLocked(left, err)
+}
+
+// putBackLocked must be called with mu held.
+func (c *call) putBackLocked(left *estate, err error) bool {
+	if left == nil || c.phase != starting && c.phase != running || !untouched(err) || c.engine.calls.park(c) != nil {
+		return false
+	}
+	c.enter(parked)
+	c.estate, c.fallback, c.moving, c.driver, c.x = left, nil, false, byNobody, nil
+	c.inputs, c.transcript, c.asked, c.names, c.cut = left.inputs, left.transcript, left.asked, left.names, left.cut
+	c.known, c.transcriptBytes = nil, sizeOf(c.transcript)
+	c.parkedAt = time.Now()
+	c.arm()
+	for _, r := range c.rounds {
+		r.err = err
+	}
+	c.wake()
+	return true
+}
+
+// untouched reports whether an error says that the server has done nothing of
+// what it was asked.
+func untouched(err error) bool {
+	var status *legacy.StatusError
+	var auth *Unauthorized
+	return errors.Is(err, legacy.ErrUnreachable) || errors.Is(err, legacy.ErrFull) ||
+		errors.As(err, &auth) || errors.As(err, &status) && status.Unauthorized()
+}
+
+func sizeOf(transcript []state.Answer) (n int) {
+	for _, a := range transcript {
+		n += len(a.Key) + len(a.Value)
+	}
+	return n
 }
 
 // takeOver goes on with the call's stream on the same upstream session. An
@@ -187,12 +241,16 @@ func (c *call) takeOver(ctx context.Context, at *state.Position, answered []answ
 		x.Finish()
 		return err
 	}
-	c.engine.log.Info().Str("upstream", c.up.Name).Hex("call", c.id[:]).Msg("call taken over")
+	c.engine.log.Debug().Str("upstream", c.up.Name).Hex("call", c.id[:]).Msg("call taken over")
 	c.engine.metrics.takenOver()
 	c.mu.Lock()
 	r.served = ServedTakenOver
 	over := c.phase == done
-	c.heard = time.Now()
+	c.heard, c.parkAt, c.moving = time.Now(), time.Now(), false
+	if len(answered) > 0 {
+		c.parkAt = c.parkAt.Add(c.engine.settings.Gather)
+	}
+	c.wake()
 	c.mu.Unlock()
 	if over {
 		x.Cancel("the client has gone")
@@ -203,11 +261,14 @@ func (c *call) takeOver(ctx context.Context, at *state.Position, answered []answ
 	go c.follow(x)
 	for i, a := range answered {
 		a.text = jsonrpc.AppendResult(legacy.Text(), a.in.id, c.legacyAnswer(a.in, a.value))
-		err := s.Post(ctx, creds, a.text)
+		err := c.engine.sure(ctx)
+		if err == nil {
+			err = c.post(ctx, s, creds, a.text)
+		}
 		legacy.FreeText(a.text)
 		if err != nil {
 			c.mu.Lock()
-			c.undelivered(answered[i:], err)
+			c.undelivered(x, answered[i:], err)
 			c.mu.Unlock()
 			break
 		}
@@ -253,13 +314,14 @@ func (c *call) replaySession(ctx context.Context) (*legacy.Session, error) {
 // replay runs the call again: the original request, which every retry brings,
 // on a session of its own or a shared one. What the server asks again is
 // answered from the transcript.
-func (c *call) replay(ctx context.Context, s *legacy.Session, text []byte, r *callRound) {
-	c.engine.log.Info().Str("upstream", c.up.Name).Hex("call", c.id[:]).Msg("call runs again")
+func (c *call) replay(ctx context.Context, s *legacy.Session, left *estate, text []byte, r *callRound) {
+	c.engine.log.Debug().Str("upstream", c.up.Name).Hex("call", c.id[:]).Msg("call runs again")
 	c.engine.metrics.replayed()
 	c.mu.Lock()
 	r.served = ServedReplayed
 	c.known, c.transcript, c.transcriptBytes = c.transcript, nil, 0
-	c.inputs, c.names, c.asked, c.x = nil, nil, [3]int{}, nil
+	c.inputs, c.names, c.asked, c.x, c.moving = nil, nil, [3]int{}, nil, false
+	c.fallback, c.resent, c.retried = left, true, false
 	if c.phase != done {
 		c.phase = starting // as enter would for a request that has met no session
 	}

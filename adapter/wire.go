@@ -29,6 +29,7 @@ const (
 	formAway    byte = 'a' // the call is not here, and another may take it over
 	formSeek    byte = 's'
 	formFound   byte = 'f'
+	formKeep    byte = 'k'
 	formSession byte = 'l' // about shared sessions
 )
 
@@ -138,6 +139,7 @@ func appendRound(req *Request, takeOver bool) []byte {
 	}
 	f.text('h', req.PrincipalHeader)
 	if req.Headers != nil {
+		f.flag('G', true)
 		for _, h := range req.Headers.Fields() {
 			f.text('H', h.Name+"\x00"+h.Value)
 		}
@@ -149,6 +151,7 @@ func appendRound(req *Request, takeOver bool) []byte {
 func readRound(b []byte, headers func([]Field) ParamChecker) (req *Request, takeOver bool, err error) {
 	req = new(Request)
 	var params []Field
+	checked := false
 	ok := readFields(b, func(f item) {
 		v := f.value
 		switch f.tag {
@@ -188,6 +191,8 @@ func readRound(b []byte, headers func([]Field) ParamChecker) (req *Request, take
 			req.Credentials.Forward = append(req.Credentials.Forward, cutField(v))
 		case 'h':
 			req.PrincipalHeader = string(v)
+		case 'G':
+			checked = true
 		case 'H':
 			params = append(params, cutField(v))
 		}
@@ -195,7 +200,7 @@ func readRound(b []byte, headers func([]Field) ParamChecker) (req *Request, take
 	if !ok || req.RequestState == nil || !jsonrpc.IsObject(req.Params) || !jsonrpc.IsObject(req.Capabilities) {
 		return nil, false, errWire
 	}
-	if len(params) > 0 && headers != nil {
+	if checked && headers != nil {
 		req.Headers = headers(params)
 	}
 	return req, takeOver, nil
@@ -272,7 +277,14 @@ func appendEnd(err error) []byte {
 
 // errAway is what a replica answers that does not have a call, and leaves it
 // to whoever can go on with it.
-var errAway = errors.New("the call is elsewhere")
+var errAway error = away{}
+
+// away is an errAway that may say who has the call.
+type away struct{ to string }
+
+func (away) Error() string { return "the call is elsewhere" }
+
+func (away) Is(err error) bool { _, ok := err.(away); return ok }
 
 // readEvent reads what appendEvent and appendEnd wrote. The event aliases the
 // message.
@@ -314,7 +326,15 @@ func readEvent(message []byte) (Event, error) {
 			}
 		}
 	case formAway:
-		return Event{}, errAway
+		var to away
+		if !readFields(rest, func(f item) {
+			if f.tag == 'h' {
+				to.to = string(f.value)
+			}
+		}) {
+			return Event{}, errWire
+		}
+		return Event{}, to
 	default:
 		return Event{}, errWire
 	}

@@ -104,7 +104,7 @@ func Open(s Settings, log zerolog.Logger) (*Bus, error) {
 	b.peers = newPeers(b.mode)
 	b.lease.always = b.mode == Embedded
 	if b.mode == Clustered {
-		b.lease.extend(b.timeout()) // nobody else is known yet
+		b.extend(b.timeout()) // nobody else is known yet
 	}
 	if err := b.connect(); err != nil {
 		b.stop(ErrClosed)
@@ -216,6 +216,12 @@ func (b *Bus) Status() Status {
 }
 
 // now is the time since the bus was opened, by the monotonic clock.
+func (b *Bus) isClosing() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.closing
+}
+
 func (b *Bus) now() int64 { return int64(time.Since(b.epoch)) }
 
 func (b *Bus) timeout() int64 { return int64(b.s.OwnerTimeout) }

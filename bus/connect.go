@@ -88,7 +88,9 @@ func (b *Bus) options() []nats.Option {
 		nats.MaxPingsOutstanding(2),
 		nats.SkipSubjectValidation(),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
-			b.log.log.Warn().Err(err).Msg("bus disconnected")
+			if !b.isClosing() {
+				b.log.log.Warn().Err(err).Msg("bus disconnected")
+			}
 		}),
 		nats.ConnectHandler(b.connected),
 		nats.ReconnectHandler(b.connected),

@@ -13,9 +13,10 @@ import (
 type lease struct {
 	always bool         // there are no others
 	until  atomic.Int64 // Bus.now; only grows
+	lapses atomic.Uint64
 	rtt    atomic.Int64
 
-	mu   sync.Mutex // guards sent
+	mu   sync.Mutex // guards sent, and the order of lapses and until
 	sent [256]sentBeat
 }
 
@@ -42,14 +43,23 @@ func (b *Bus) Confirmed() bool {
 	return b.lease.always || b.now() < b.lease.until.Load()
 }
 
+// Lapses counts how often the lease had run out before it was confirmed again.
+// In between, another replica may have taken over what this one owns.
+func (b *Bus) Lapses() uint64 { return b.lease.lapses.Load() }
+
 // extend moves the end of the lease to until, unless it is later already.
-func (l *lease) extend(until int64) {
-	for {
-		old := l.until.Load()
-		if until <= old || l.until.CompareAndSwap(old, until) {
-			return
-		}
+func (b *Bus) extend(until int64) {
+	l := &b.lease
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	old := l.until.Load()
+	if until <= old {
+		return
 	}
+	if old != 0 && b.now() >= old {
+		l.lapses.Add(1) // before until: who finds the lease confirmed must see it
+	}
+	l.until.Store(until)
 }
 
 func (l *lease) note(number uint64, at int64) {
@@ -74,7 +84,7 @@ func (b *Bus) confirm(number uint64, now int64, ago time.Duration) (rtt int64) {
 	if !ok {
 		return 0
 	}
-	b.lease.extend(at + b.timeout())
+	b.extend(at + b.timeout())
 	if rtt = now - at - int64(ago); rtt > 0 {
 		b.lease.rtt.Store(rtt)
 	}

@@ -175,7 +175,7 @@ func (b *Bus) sweepPeers(now int64, patient bool) {
 		b.log.log.Info().Strs("peers", gone).Msg("bus peers are gone")
 	}
 	if b.mode == Clustered && required == 0 && !patient {
-		b.lease.extend(now + t)
+		b.extend(now + t)
 	}
 }
 

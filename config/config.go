@@ -12,7 +12,7 @@ import "time"
 //	secret  never printed
 type Config struct {
 	Listen    string     `koanf:"listen" form:"address" doc:"address that clients connect to"`
-	Admin     string     `koanf:"admin" form:"address?" doc:"address of /healthz, /readyz and /metrics; empty: none"`
+	Admin     string     `koanf:"admin" form:"address?" doc:"address of /healthz, /readyz, /replicas and /metrics; empty: none"`
 	Log       Log        `koanf:"log"`
 	Upstreams []Upstream `koanf:"upstreams"`
 	HTTP      HTTP       `koanf:"http"`

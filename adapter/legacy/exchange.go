@@ -30,9 +30,8 @@ type Exchange struct {
 	stream
 	sink     Sink
 	id       uint64
-	foreign  string // the id upstream, where another replica has made it; else ""
-	eligible bool   // it may be asked something, and holds a place on its session for it
-	askable  bool   // its method may be; what arrives on its own stream is its own, declared or not
+	eligible bool // it may be asked something, and holds a place on its session for it
+	askable  bool // its method may be; what arrives on its own stream is its own, declared or not
 	level    mcp.Level
 	creds    Credentials
 
@@ -46,7 +45,7 @@ type Exchange struct {
 	named   string          // the session id of an answer to initialize
 	body    []byte          // a JSON body that did not fit the connection's buffer
 	ended   bool            // the sink has had its last word; guarded by session.mu
-	resumed *resumption     // of an exchange that Resume made, until its stream stands
+	resumed *resumption     // of an exchange that Resume made; else nil
 }
 
 type phase uint8
@@ -63,8 +62,8 @@ func (x *Exchange) Session() *Session { return x.session }
 
 // AppendID appends the request id, a JSON string.
 func (x *Exchange) AppendID(dst []byte) []byte {
-	if x.foreign != "" {
-		return jsonrpc.AppendQuote(dst, x.foreign)
+	if id := x.foreign(); id != "" {
+		return jsonrpc.AppendQuote(dst, id)
 	}
 	return x.session.server.AppendID(dst, x.id)
 }
@@ -236,7 +235,7 @@ func (x *Exchange) advance(ctx context.Context) error {
 		return err
 	}
 	if !x.headDue {
-		if x.resumed != nil && x.lastID == nil {
+		if x.unopened() && x.lastID == nil {
 			return fmt.Errorf("%w: no event id is known", ErrNotResumable)
 		}
 		if err := x.ask(ctx, x.creds); err != nil {
@@ -246,7 +245,10 @@ func (x *Exchange) advance(ctx context.Context) error {
 	if err := x.accept(); err != nil {
 		return err
 	}
-	x.phase, x.resumed = phaseSSE, nil
+	x.phase = phaseSSE
+	if x.resumed != nil {
+		x.resumed.stands = true
+	}
 	return nil
 }
 
@@ -259,7 +261,7 @@ func (x *Exchange) Ended() bool {
 
 // resumable: only a stream whose events have ids can go on, and only so often.
 func (x *Exchange) resumable(err error) bool {
-	if x.resumed != nil && !x.resumed.patient(x) {
+	if x.unopened() && !x.resumed.patient(x) {
 		return false
 	}
 	return x.phase == phaseSSE && x.lastID != nil && x.resumes < x.session.server.settings.MaxResumes && transient(err)
@@ -390,7 +392,7 @@ func (x *Exchange) vacate() {
 
 func (x *Exchange) fail(err error) {
 	var status *StatusError
-	if x.resumed != nil {
+	if x.unopened() {
 		err = notResumed(err)
 	} else if x.phase == phaseSSE && errors.As(err, &status) {
 		// It answered the GET that was to go on with the stream. The request was

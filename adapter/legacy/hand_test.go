@@ -308,7 +308,11 @@ func TestOnlyOneHolderStays(t *testing.T) {
 		defer c.entry.mu.Unlock()
 		return c.holder == "bb"
 	})
-	eventually(t, "the GET stream of cc to end", func() bool { return !c.heldHere() })
+	eventually(t, "the GET stream of cc to end", func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.stands == nil
+	})
 	if !b.heldHere() {
 		t.Error("nobody holds the session")
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-mcp/holdfast/adapter/mcp"
 	"github.com/holdfast-mcp/holdfast/test/fixture/rawserver"
 )
 
@@ -312,4 +313,51 @@ func TestIdleSessionThatAPeerUsesStays(t *testing.T) {
 	e.expire(late)
 	raw.WaitHTTP(http.MethodDelete, 1)
 	eventually(t, "aa to forget the session", func() bool { return m.servers["aa"].Sessions() == 0 })
+}
+
+// The holder ends a session that nobody uses: the borrowers need not find out by
+// a call that fails.
+func TestBorrowersHearOfTheEnd(t *testing.T) {
+	raw := asking(t, rawserver.Settings{})
+	m := newMesh(t, raw, nil, "aa", "bb")
+	key := m.key("aa", "bb")
+	m.lent("aa", key)
+	idle := m.lent("bb", key)
+	idle.entry.mu.Lock()
+	idle.lastUse = time.Now().Add(-24 * time.Hour)
+	idle.entry.mu.Unlock()
+	m.entryOf("aa", key).expire(time.Now().Add(24 * time.Hour))
+	eventually(t, "bb to hear of it", func() bool { return m.primaryOf("bb", key) == nil })
+	raw.WaitHTTP(http.MethodDelete, 1)
+	if s := m.lent("bb", key); s.id == idle.id {
+		t.Error("the session that has ended was lent again")
+	}
+}
+
+// Of two sessions that peers have, the one that somebody holds is the key's.
+func TestHomeAdoptsTheSessionThatIsHeld(t *testing.T) {
+	raw := asking(t, rawserver.Settings{})
+	m := newMesh(t, raw, nil, "aa", "bb", "cc")
+	key := m.key("aa", "bb", "cc")
+	m.split(1, "aa")
+	m.split(2, "bb")
+	e, err := m.servers["bb"].entry(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.mu.Lock()
+	e.tending = true // it does not find out that the server knows no such session
+	e.mu.Unlock()
+	left := mustAdopt(t, m.servers["bb"], key, Position{Session: "nosuch", Version: mcp.Latest})
+	e.mu.Lock()
+	e.promote(left)
+	e.mu.Unlock()
+	held := m.lent("cc", key)
+	m.mu.Lock() // without a word to anybody
+	clear(m.groups)
+	m.mu.Unlock()
+	if s := m.lent("aa", key); s.id != held.id {
+		t.Errorf("the home has session %s, want %s", s.id, held.id)
+	}
+	left.Return(true)
 }

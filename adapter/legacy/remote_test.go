@@ -305,3 +305,18 @@ func TestQuestionOnAnothersStreamIsAttributedAmongReplicas(t *testing.T) {
 	c.Abort()
 	<-c.ended
 }
+
+// A question is withdrawn on the GET stream: the call that has it learns so.
+func TestWithdrawalReachesABorrowersCall(t *testing.T) {
+	raw := pushing(t)
+	m, key := onMesh(t, raw, nil)
+	c := call(t, mustAcquire(t, m.servers["bb"], key, true), "wait")
+	q := raw.Session().Push(mcp.MethodElicit, formParams)
+	c.next(t)
+	raw.Session().Notify(mcp.NotifyCancelled, `{"requestId":`+q.ID+`}`)
+	if got := c.next(t); got.Method != mcp.NotifyCancelled || string(got.Params) != `{"requestId":`+q.ID+`}` {
+		t.Errorf("got %s %s", got.Method, got.Params)
+	}
+	c.Abort()
+	<-c.ended
+}

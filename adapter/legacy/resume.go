@@ -30,9 +30,23 @@ func (x *Exchange) Position() Position {
 	return p
 }
 
-// resumption is what an exchange needs until the stream that it was made for
-// stands.
-type resumption struct{ began time.Time }
+// resumption is what only an exchange has that goes on with another's stream.
+type resumption struct {
+	began   time.Time
+	foreign string // the id upstream, where another replica has made it; else ""
+	stands  bool   // the stream; the driver's own
+}
+
+// foreign returns the id upstream that another replica has made, or "".
+func (x *Exchange) foreign() string {
+	if x.resumed == nil {
+		return ""
+	}
+	return x.resumed.foreign
+}
+
+// unopened reports whether the stream that was to be resumed has not stood yet.
+func (x *Exchange) unopened() bool { return x.resumed != nil && !x.resumed.stands }
 
 // patient reports whether the stream may be asked for once more. The connection
 // of a replica that has died may still be open at the server, which answers 409
@@ -61,7 +75,7 @@ func (s *Session) Resume(request, event string, sink Sink, creds Credentials, el
 	if own && s.calls[n] == nil {
 		x.id = n
 	} else {
-		x.id, x.foreign = s.server.NextID(), request
+		x.id, x.resumed.foreign = s.server.NextID(), request
 		if s.foreign == nil {
 			s.foreign = make(map[string]*Exchange)
 		}
@@ -79,7 +93,7 @@ func (s *Session) Resume(request, event string, sink Sink, creds Credentials, el
 // that sends no head before its first event is waited for only for
 // Settings.StreamWait.
 func (x *Exchange) Open(ctx context.Context) error {
-	if x.resumed == nil {
+	if !x.unopened() {
 		return nil
 	}
 	stop := context.AfterFunc(ctx, x.interrupt)
@@ -112,7 +126,7 @@ func (x *Exchange) open(ctx context.Context) error {
 		return nil // Run reads the head
 	}
 	if err == nil {
-		x.resumed = nil
+		x.resumed.stands = true
 	}
 	return err
 }

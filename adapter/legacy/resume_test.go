@@ -221,7 +221,7 @@ func TestForeignIDsFindTheirCall(t *testing.T) {
 		t.Error("the key's own session was not lent")
 	}
 	x = own.Resume("bb-5", "e-1", k, nil, true, true, mcp.LevelNone)
-	if s.find([]byte(`"bb-5"`)) != x || x.foreign != "" {
+	if s.find([]byte(`"bb-5"`)) != x || x.foreign() != "" {
 		t.Error("the call was not found by its own id")
 	}
 	x.Finish()

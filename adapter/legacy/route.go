@@ -48,7 +48,7 @@ func (s *Session) find(id []byte) *Exchange {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if ok {
-		if x := s.calls[n]; x != nil && x.foreign == "" {
+		if x := s.calls[n]; x != nil && x.foreign() == "" {
 			return x
 		}
 	}

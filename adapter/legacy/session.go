@@ -107,8 +107,8 @@ func (s *Session) end(x *Exchange) bool {
 	}
 	x.ended = true
 	delete(s.calls, x.id)
-	if x.foreign != "" && s.foreign[x.foreign] == x {
-		delete(s.foreign, x.foreign)
+	if id := x.foreign(); id != "" && s.foreign[id] == x {
+		delete(s.foreign, id)
 	}
 	s.levels[x.level]--
 	return true

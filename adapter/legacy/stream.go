@@ -20,11 +20,11 @@ type stream struct {
 	conn        *conn
 	lastID      []byte // last event id, or nil
 	interrupted bool
+	headDue     bool          // reopen has asked for the stream, whose head has not been read; the driver's own
 	pausing     chan struct{} // closed by interrupt while reopen waits; else nil
 
 	sse     sseDecoder
 	rest    []byte        // read, but not yet decoded; aliases the connection's buffer
-	headDue bool          // reopen has asked for the stream, whose head has not been read
 	retry   time.Duration // the server's retry field; zero: none was sent
 	resumes int           // attempts since the last event
 	opened  time.Time     // when reopen last opened it

@@ -60,7 +60,7 @@ func busTLS(t config.TLS) bus.TLS { return bus.TLS{Cert: t.Cert, Key: t.Key, CA:
 // serve hands what the other replicas ask and tell to the engine.
 func (l *link) serve(e *adapter.Engine) (stop func()) {
 	l.engine.Store(e)
-	for _, kind := range []adapter.Kind{adapter.KindRound, adapter.KindSeek, adapter.KindSession, adapter.KindNote} {
+	for _, kind := range []adapter.Kind{adapter.KindRound, adapter.KindSeek, adapter.KindKeep, adapter.KindSession, adapter.KindNote} {
 		l.bus.Handle(byte(kind), func(ctx context.Context, s *bus.Stream, first []byte) {
 			served, cancel := context.WithCancelCause(context.Background())
 			defer cancel(nil)
@@ -211,6 +211,9 @@ type Replica struct {
 
 // round gives seconds, to the microsecond.
 func round(d time.Duration) float64 { return float64(d.Microseconds()) / 1e6 }
+
+// Lapses implements adapter.Bus.
+func (l *link) Lapses() uint64 { return l.bus.Lapses() }
 
 // Patience implements adapter.Bus.
 func (l *link) Patience() time.Duration { return l.patience }

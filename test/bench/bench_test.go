@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/holdfast-mcp/holdfast/test/bench/proc"
+	"github.com/holdfast-mcp/holdfast/test/bench/report"
 )
 
 // TestMain lets this program be started as the mock, as the benchmark does
@@ -42,6 +44,8 @@ func TestOptionsRefuse(t *testing.T) {
 		{"-targets direct,apache", `"apache"`},
 		{"-only fast", `"fast"`},
 		{"-only parked -targets direct", "-only parked"},
+		{"-only hop -targets nginx", "-only hop"},
+		{"-meeting 0", "-meeting: 0"},
 		{"-parked 0", "-parked: 0"},
 		{"-concurrency 65", "between 1 and 64"},
 		{"-slice -1s", "-slice"},
@@ -69,6 +73,35 @@ func TestFigures(t *testing.T) {
 	}
 	if got := median(all, "nobody", rate); !math.IsNaN(got) {
 		t.Errorf("a target that took no turn: got %v, want NaN", got)
+	}
+}
+
+func TestFloorIsARequestBetweenTwoProcesses(t *testing.T) {
+	b := &trial{report: &report.Report{}, progress: io.Discard}
+	f, err := b.startFloor(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.stop()
+	for _, size := range []struct{ request, answer int }{{4, 4}, {1000, 200}, {5, 300_000}} {
+		f.carry(size.request, size.answer)
+		if err := f.do(); err != nil || len(f.request) != size.request || f.answer != size.answer {
+			t.Errorf("%d and %d bytes: got %v", size.request, size.answer, err)
+		}
+	}
+	if routes := f.server.NumRoutes(); routes == 0 {
+		t.Error("the answer came from the asking node itself")
+	}
+}
+
+func TestHopFigures(t *testing.T) {
+	all := map[string]*series{
+		atOwner:   {p50: []float64{200}},
+		atOther:   {p50: []float64{340, 320, 900}},
+		plainNATS: {p50: []float64{100}},
+	}
+	if got := hopRatio(all); got != 1.4 {
+		t.Errorf("what the hop adds against NATS: got %v, want 1.4", got)
 	}
 }
 

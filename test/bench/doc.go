@@ -6,7 +6,10 @@
 //
 // It starts everything itself, on free ports of the loopback address: a fast
 // mock of a legacy server (this program again, with -role mock), nginx, and
-// Holdfast, which it builds. The peers get a legacy client (2025-11-25),
+// Holdfast, which it builds: one replica, or several whose embedded NATS
+// servers form a cluster. What it costs to go from one replica to another is
+// compared with a plain request-reply between two such NATS servers, one of
+// which is this program with -role nats. The peers get a legacy client (2025-11-25),
 // Holdfast a modern one (2026-07-28), as in life. What is compared takes turns
 // in short slices, so that a busy machine disturbs all alike, and a figure is
 // the median of its slices. The processor time per call of the proxy's

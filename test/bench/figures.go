@@ -24,6 +24,8 @@ func p50(s *series) []float64  { return s.p50 }
 func p99(s *series) []float64  { return s.p99 }
 func cpu(s *series) []float64  { return s.cpu }
 
+func written(s *series) []float64 { return s.written }
+
 // added is by how much a target's median latency exceeds that of the direct way.
 func added(all map[string]*series, name string) float64 {
 	return median(all, name, p50) - median(all, direct, p50)

@@ -42,7 +42,8 @@ var settings = map[string]string{
 // replica is a running Holdfast.
 type replica struct {
 	*proc.Child
-	addr string
+	addr  string
+	admin string // empty: it has none
 }
 
 // build builds Holdfast once for the run and returns the program.
@@ -64,6 +65,19 @@ func (b *trial) build(ctx context.Context) (string, error) {
 // startHoldfast starts a replica, with the settings of that name, in front of
 // a server and waits until it answers.
 func (b *trial) startHoldfast(ctx context.Context, name, upstream string) (*replica, error) {
+	r, err := b.launch(ctx, name, holdfastConf+settings[name], upstream, nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.answers(ctx); err != nil {
+		r.Stop()
+		return nil, err
+	}
+	return r, nil
+}
+
+// launch starts a replica and does not wait for it.
+func (b *trial) launch(ctx context.Context, name, conf, upstream string, environ []string, args ...string) (*replica, error) {
 	program, err := b.build(ctx)
 	if err != nil {
 		return nil, err
@@ -72,23 +86,28 @@ func (b *trial) startHoldfast(ctx context.Context, name, upstream string) (*repl
 	if r.addr, err = checkout.FreeAddress(ctx); err != nil {
 		return nil, err
 	}
-	text := strings.NewReplacer("LISTEN", r.addr, "UPSTREAM", upstream).Replace(holdfastConf + settings[name])
-	conf := filepath.Join(b.temp, name+".yaml")
-	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
-		return nil, fmt.Errorf("start holdfast: %w", err)
-	}
-	if r.Child, err = proc.Start(name, program, append([]string{"serve", "--config", conf}, b.serve...)...); err != nil {
+	if r.admin, err = checkout.FreeAddress(ctx); err != nil {
 		return nil, err
 	}
-	client := load.NewModern(r.addr, "/mcp", 63)
+	text := strings.NewReplacer("LISTEN", r.addr, "UPSTREAM", upstream, "ADMIN", r.admin).Replace(conf)
+	file := filepath.Join(b.temp, name+".yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		return nil, fmt.Errorf("start holdfast: %w", err)
+	}
+	args = append([]string{"serve", "--config", file}, append(args, b.serve...)...)
+	if r.Child, err = proc.StartWith(environ, name, program, args...); err != nil {
+		return nil, err
+	}
+	b.command(strings.ReplaceAll(strings.Join(append(environ, r.Args...), " "), b.temp, "$TEMP"))
+	b.file(report.File{Name: name + ".yaml", Text: text})
+	return r, nil
+}
+
+// answers waits until the replica serves.
+func (r *replica) answers(ctx context.Context) error {
+	client := load.NewModern(r.addr, endpoint, 63)
 	defer client.Close()
 	ready, cancel := context.WithTimeoutCause(ctx, 15*time.Second, errors.New("it did not answer server/discover in time"))
 	defer cancel()
-	if err := r.Until(ready, client.Discover); err != nil {
-		r.Stop()
-		return nil, err
-	}
-	b.command(strings.ReplaceAll(strings.Join(r.Args, " "), b.temp, "$TEMP"))
-	b.file(report.File{Name: name + ".yaml", Text: text})
-	return r, nil
+	return r.Until(ready, client.Discover)
 }

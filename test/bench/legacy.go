@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -26,7 +27,7 @@ func serveMock(ctx context.Context, o options, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	s := &mock.Server{NoStream: o.get == "405"}
+	s := &mock.Server{NoStream: o.get == "405", Meeting: o.meeting}
 	fmt.Fprintf(stdout, "%s\n", l.Addr())
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(l) }()
@@ -39,6 +40,15 @@ func serveMock(ctx context.Context, o options, stdout io.Writer) error {
 	}
 }
 
+// startSelf starts this program in another role.
+func (b *trial) startSelf(name string, args ...string) (*proc.Child, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	return proc.Start(name, self, args...)
+}
+
 // server is a running mock.
 type server struct {
 	*proc.Child
@@ -47,11 +57,7 @@ type server struct {
 
 // startServer starts a mock of its own process.
 func (b *trial) startServer(ctx context.Context) (*server, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("start mock: %w", err)
-	}
-	child, err := proc.Start("mock", self, "-role", "mock", "-get", b.get)
+	child, err := b.startSelf("mock", "-role", "mock", "-get", b.get, "-meeting", strconv.Itoa(b.meeting))
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +81,7 @@ func (b *trial) startServer(ctx context.Context) (*server, error) {
 }
 
 // counts are the mock's counters; see [mock.Stats].
-type counts struct{ Sessions, Echoed, Asked, Answered, Left, Stray, Waiting int }
+type counts struct{ Sessions, Echoed, Asked, Answered, Left, Stray, Together, Waiting int }
 
 // counts asks the mock what it has seen.
 func (s *server) counts(ctx context.Context) (counts, error) {

@@ -34,9 +34,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if errors.Is(err, flag.ErrHelp) {
 		return 0
 	}
-	if err == nil && o.role == "mock" {
+	switch {
+	case err != nil:
+	case o.role == "mock":
 		err = serveMock(ctx, o, stdout)
-	} else if err == nil {
+	case o.role == "nats":
+		err = serveFloor(ctx, o)
+	default:
 		err = bench(ctx, o, args, stdout, stderr)
 	}
 	if err != nil {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -21,6 +20,7 @@ const (
 type options struct {
 	role        string
 	listen      string
+	peer        string
 	get         string
 	targets     []string
 	only        string
@@ -31,6 +31,8 @@ type options struct {
 	parked      int
 	repeats     int
 	beside      int
+	resumes     int
+	meeting     int
 	out         string
 	binary      string
 	serve       []string
@@ -42,11 +44,12 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	var o options
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(stderr)
-	f.StringVar(&o.role, "role", "bench", "`what` this process is: bench, or mock (the legacy server)")
-	f.StringVar(&o.listen, "listen", "127.0.0.1:0", "`address` of the mock")
+	f.StringVar(&o.role, "role", "bench", "`what` this process is: bench, mock (the legacy server) or nats (the plain NATS server that the replicas' bus is compared with)")
+	f.StringVar(&o.listen, "listen", "127.0.0.1:0", "`address` of the mock, or of the route of the NATS server")
+	f.StringVar(&o.peer, "peer", "", "`address` of the other NATS server's route")
 	f.StringVar(&o.get, "get", "hold", "what the mock does with GET: hold (a silent stream) or 405")
 	targets := f.String("targets", "direct,nginx,holdfast", "`what` takes turns")
-	f.StringVar(&o.only, "only", "", "one `part` only: plain, mrtr or parked")
+	f.StringVar(&o.only, "only", "", "one `part` only: plain, mrtr, parked, hop (from one replica to another) or replicas (1, 2, 3 and 4 of them)")
 	f.BoolVar(&o.quick, "quick", false, "fewer and shorter slices: less than half a minute")
 	f.IntVar(&o.rounds, "rounds", 8, "slices of each target")
 	f.DurationVar(&o.slice, "slice", 1500*time.Millisecond, "length of a slice")
@@ -54,6 +57,8 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	f.IntVar(&o.parked, "parked", 10_000, "calls to park")
 	f.IntVar(&o.repeats, "repeats", 3, "how often to park them, each time on a fresh process")
 	f.IntVar(&o.beside, "beside", 160, "parked calls beside which others are timed; the same is done beside 16 times as many")
+	f.IntVar(&o.resumes, "resumes", 800, "resumes in a slice of those through another replica")
+	f.IntVar(&o.meeting, "meeting", 1000, "resumes through another replica that are in flight at once")
 	f.StringVar(&o.out, "out", "test/bench/out", "`folder` for the report, in the checkout")
 	f.StringVar(&o.binary, "holdfast", "", "`program` to measure instead of building the checkout's")
 	serve := f.String("serve", "", "further `flags` for holdfast serve, separated by spaces")
@@ -82,6 +87,9 @@ func (o *options) shorten(given map[string]bool) {
 	if !given["repeats"] {
 		o.repeats = 1
 	}
+	if !given["resumes"] {
+		o.resumes = 200
+	}
 }
 
 func (o *options) check(rest []string) error {
@@ -97,9 +105,9 @@ func (o *options) check(rest []string) error {
 		flag, value string
 		allowed     []string
 	}{
-		{"role", o.role, []string{"bench", "mock"}},
+		{"role", o.role, []string{"bench", "mock", "nats"}},
 		{"get", o.get, []string{"hold", "405"}},
-		{"only", o.only, []string{"", "plain", "mrtr", "parked"}},
+		{"only", o.only, []string{"", "plain", "mrtr", "parked", "hop", "replicas"}},
 	} {
 		if !slices.Contains(choice.allowed, choice.value) {
 			return fmt.Errorf("-%s: %q is none of %q", choice.flag, choice.value, choice.allowed)
@@ -114,13 +122,15 @@ func (o *options) check(rest []string) error {
 		{"parked", o.parked, 1, 100_000},
 		{"repeats", o.repeats, 1, 100},
 		{"beside", o.beside, 1, 6000},
+		{"resumes", o.resumes, 1, 10_000},
+		{"meeting", o.meeting, 1, 10_000},
 	} {
 		if number.value < number.from || number.value > number.to {
 			return fmt.Errorf("-%s: %d is not between %d and %d", number.flag, number.value, number.from, number.to)
 		}
 	}
-	if o.only == "parked" && !o.has(holdfast) {
-		return errors.New("-only parked: calls can be parked on holdfast alone, and -targets leaves it out")
+	if o.only != "" && o.only != "plain" && o.only != "mrtr" && !o.has(holdfast) {
+		return fmt.Errorf("-only %s: that can be measured of holdfast alone, and -targets leaves it out", o.only)
 	}
 	if o.slice <= 0 {
 		return fmt.Errorf("-slice: %s is not above zero", o.slice)
@@ -136,6 +146,6 @@ func (o *options) does(part string) bool { return o.only == "" || o.only == part
 
 // String is what the figures depend on.
 func (o options) String() string {
-	return fmt.Sprintf("concurrency %d, %d slices of %s for each target, %d parked calls %d times",
-		o.concurrency, o.rounds, o.slice, o.parked, o.repeats)
+	return fmt.Sprintf("concurrency %d, %d slices of %s for each target, %d parked calls %d times, %d resumes in a slice of those between replicas",
+		o.concurrency, o.rounds, o.slice, o.parked, o.repeats, o.resumes)
 }

@@ -107,8 +107,18 @@ func (b *trial) dial(name, addr string, slot int) (client, error) {
 	return load.NewLegacy(addr, endpoint, slot)
 }
 
-// used returns the processor time of the target's proxy.
-func (t *target) used() (float64, error) {
+// usage is what a target's proxy has used.
+type usage struct {
+	cpu     float64 // us
+	written float64 // bytes
+}
+
+// used returns what the target's proxy has used since it began.
+func (t *target) used() (usage, error) {
 	d, err := proc.CPUs(t.pids)
-	return float64(d.Microseconds()), err
+	if err != nil {
+		return usage{}, err
+	}
+	written, err := proc.Written(t.pids)
+	return usage{cpu: float64(d.Microseconds()), written: float64(written)}, err
 }

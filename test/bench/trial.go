@@ -31,6 +31,12 @@ func (b *trial) parts() []func(context.Context) error {
 	if b.does("parked") && b.has(holdfast) {
 		parts = append(parts, b.parkMany, b.callBeside)
 	}
+	if b.does("hop") && b.has(holdfast) {
+		parts = append(parts, b.hop)
+	}
+	if b.does("replicas") && b.has(holdfast) {
+		parts = append(parts, b.several)
+	}
 	return parts
 }
 

@@ -16,6 +16,7 @@ type series struct {
 	rate      []float64 // calls per second
 	p50, p99  []float64
 	cpu       []float64 // of the proxy, per call
+	written   []float64 // bytes, by the proxy, per call
 	latencies []uint32  // of all calls, in nanoseconds
 	sum       load.Result
 }
@@ -56,22 +57,34 @@ func (s *series) turn(ctx context.Context, t *target, op func(client) error, d t
 	t.close()
 	load.Each(ctx, len(t.clients), len(t.clients), func(slot, _ int) error { return op(t.clients[slot]) })
 	runtime.GC()
+	return s.measure(t, func() load.Result { return load.Run(ctx, t.ops(op), d) })
+}
+
+// measure notes what came of calls, and what the target's proxy used for them.
+func (s *series) measure(t *target, calls func() load.Result) error {
 	before, err := t.used()
 	if err != nil {
 		return err
 	}
-	r := load.Run(ctx, t.ops(op), d)
+	r := calls()
 	after, err := t.used()
 	if err != nil {
 		return err
 	}
+	s.add(r)
+	if r.Calls > 0 && len(t.pids) > 0 {
+		s.cpu = append(s.cpu, (after.cpu-before.cpu)/float64(r.Calls))
+		s.written = append(s.written, (after.written-before.written)/float64(r.Calls))
+	}
+	return nil
+}
+
+// add takes in what came of a slice.
+func (s *series) add(r load.Result) {
 	if r.Calls > 0 {
 		s.rate = append(s.rate, float64(r.Calls)/r.Elapsed.Seconds())
 		s.p50 = append(s.p50, micros(stat.Quantile(r.Latency, 0.5)))
 		s.p99 = append(s.p99, micros(stat.Quantile(r.Latency, 0.99)))
-		if len(t.pids) > 0 {
-			s.cpu = append(s.cpu, (after-before)/float64(r.Calls))
-		}
 	}
 	s.latencies = append(s.latencies, r.Latency...)
 	s.sum.Calls += r.Calls
@@ -79,7 +92,6 @@ func (s *series) turn(ctx context.Context, t *target, op func(client) error, d t
 	if s.sum.First == nil {
 		s.sum.First = r.First
 	}
-	return nil
 }
 
 func micros(nanos uint32) float64 { return float64(nanos) / 1000 }

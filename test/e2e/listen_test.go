@@ -175,6 +175,7 @@ func TestListenShares(t *testing.T) {
 		c.Text("toggled")
 	})
 	h := Start(t, Options{Upstream: server.URL})
+	one := h.One() // stopping, which ends its listeners, is of each replica
 	stream := h.Open(t, listenTo(everything("x:1"), Bearer("a")))
 	stream.Notification(acknowledged)
 	h.Send(t, CallTool("toggle", nil, Bearer("a"))).Completes(t)
@@ -183,17 +184,17 @@ func TestListenShares(t *testing.T) {
 		t.Errorf("%d sessions, want 1", n)
 	}
 	// Nobody else hears of it.
-	other := h.Open(t, listenTo(everything("x:1"), Bearer("b"), ID("b")))
+	other := one.Open(t, listenTo(everything("x:1"), Bearer("b"), ID("b")))
 	other.Notification(acknowledged)
 	h.Send(t, CallTool("toggle", nil, Bearer("a"))).Completes(t)
 	stream.Notification("notifications/resources/updated")
 	h.Send(t, CallTool("toggle", nil, Bearer("b"))).Completes(t)
 	subscribed(t, other.Notification("notifications/resources/updated").Params, `"b"`)
-	h.Signal(syscall.SIGTERM)
+	one.Signal(syscall.SIGTERM)
 	if rest := other.Reply(); len(rest.Messages) != 1 {
 		t.Errorf("a listener heard of another principal's session: %s", rest.Body)
 	}
-	h.ends(t)
+	one.ends(t)
 }
 
 // TestListenClosed: when the proxy stops, the listener's request is answered.

@@ -217,8 +217,12 @@ func TestServerShapes(t *testing.T) {
 			if got := h.Retry(t, first, Answers{"elicitation-1": Accept("name", "Ada")}).Text(t); got != "Hello Ada" {
 				t.Errorf("got %q", got)
 			}
-			if n := server.Count("initialize"); n != 1 {
-				t.Errorf("%d handshakes, want 1", n)
+			most := 1
+			if settings.NoSession {
+				most = h.Size() // nothing could be lent: each replica shakes hands for itself
+			}
+			if n := server.Count("initialize"); n < 1 || n > most {
+				t.Errorf("%d handshakes, want 1, at most %d", n, most)
 			}
 			h.Stop()
 			if settings.NoSession {

@@ -6,5 +6,6 @@
 //
 // Snippets are told by their fence: sh is run, json is what the sh before it
 // prints (… at the end of a text stands for any rest), yaml is a configuration
-// file, under the name in its first line if that is a comment.
+// file, under the name in its first line if that is a comment, or a Kubernetes
+// manifest, whose ConfigMap has one.
 package readme

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/holdfast-mcp/holdfast/config"
 	"github.com/holdfast-mcp/holdfast/proxy"
 )
@@ -207,7 +209,7 @@ func TestLogLines(t *testing.T) {
 		lines = append(lines, names(row[1])...)
 	}
 	for _, line := range lines {
-		if !strings.Contains(code.String(), `Msg("`+line) {
+		if !strings.Contains(code.String(), `Msg("`+line) && !strings.Contains(code.String(), `.warn("`+line) {
 			t.Errorf("nothing logs %q", line)
 		}
 	}
@@ -220,7 +222,11 @@ func TestConfigurationFiles(t *testing.T) {
 	}
 	for _, f := range files {
 		file := filepath.Join(t.TempDir(), "holdfast.yaml")
-		if err := os.WriteFile(file, []byte(f.text), 0o600); err != nil {
+		text, environ := f.text, []string(nil)
+		if strings.HasPrefix(text, "apiVersion:") {
+			text, environ = manifest(t, f)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		flags := flag.NewFlagSet("", flag.ContinueOnError)
@@ -228,10 +234,32 @@ func TestConfigurationFiles(t *testing.T) {
 		if err := flags.Parse([]string{"--config", file}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := config.Load(flags, nil); err != nil {
+		if _, err := config.Load(flags, environ); err != nil {
 			t.Errorf("README.md:%d: %v", f.line, err)
 		}
 	}
+}
+
+// manifest returns the configuration file in the ConfigMap of a Kubernetes
+// manifest, and the variables that its container has, with any values.
+func manifest(t *testing.T, f fence) (file string, environ []string) {
+	t.Helper()
+	for _, document := range strings.Split(f.text, "\n---\n") {
+		var resource struct{ Data map[string]string }
+		if err := yaml.Unmarshal([]byte(document), &resource); err != nil {
+			t.Fatalf("README.md:%d: %v in\n%s", f.line, err, document)
+		}
+		if text, ok := resource.Data["holdfast.yaml"]; ok {
+			file = text
+		}
+	}
+	for _, m := range regexp.MustCompile(`- name: (HOLDFAST_\w+)`).FindAllStringSubmatch(f.text, -1) {
+		environ = append(environ, m[1]+"=any")
+	}
+	if file == "" || len(environ) == 0 {
+		t.Fatalf("README.md:%d: the manifest has no holdfast.yaml, or its container no variable", f.line)
+	}
+	return file, environ
 }
 
 // Links within the page lead to a heading.

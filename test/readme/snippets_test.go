@@ -21,9 +21,10 @@ import (
 // stubs are programs that stand first in the PATH of the snippets. What would
 // serve for ever is checked instead: holdfast serve has its flags and settings
 // read, a program of the checkout must be there, and TestMakeTargets looks
-// after make.
+// after make. What fails in the background, where the shell does not mind, is
+// noted in a file.
 var stubs = map[string]string{
-	"holdfast": `[ "$1" != serve ] || { shift; set -- config "$@"; }` + "\nexec \"$BINARY\" \"$@\"\n",
+	"holdfast": `[ "$1" != serve ] || { shift; set -- config "$@"; }` + "\n\"$BINARY\" \"$@\" || { echo \"$@\" >>\"$FAILED\"; exit 1; }\n",
 	"go":       `case "$1" in run | test) [ -d "$ROOT/$2" ] ;; *) false ;; esac` + "\n",
 	"make":     "exit 0\n",
 }
@@ -72,15 +73,19 @@ func runSnippets(t *testing.T, p page, at addresses, curl string) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
+	failed := filepath.Join(bin, "failed")
 	shell := exec.CommandContext(ctx, "sh", "-c", script)
 	shell.Dir = work
-	shell.Env = append(environment(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"), "BINARY="+binary, "ROOT="+checkout)
+	shell.Env = append(environment(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"), "BINARY="+binary, "ROOT="+checkout, "FAILED="+failed)
 	var stderr bytes.Buffer
 	shell.Stderr = &stderr
 	stdout, err := shell.Output()
 	outputs := strings.Split(string(stdout), keys)
 	if err != nil {
 		t.Fatalf("README.md:%d: %v\n%s%s", p.kinds("sh")[len(outputs)-1].line, err, outputs[len(outputs)-1], stderr.String())
+	}
+	if commands, err := os.ReadFile(failed); err == nil {
+		t.Errorf("in the background failed\n%s%s", commands, stderr.String())
 	}
 	var files []string
 	for i := range outputs {

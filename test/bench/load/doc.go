@@ -5,6 +5,8 @@
 // call that needs an answer is sent again with it. [Legacy] speaks 2025-11-25
 // to a server, directly or through a plain proxy: it has a session, reads the
 // question on the call's event stream and posts the answer. Both check that
-// each call ends with its own result. A client belongs to one goroutine at a
-// time; [Run] and [Each] use one client in each concurrency slot.
+// each call ends with its own result. [Spread] is a modern client of several
+// replicas. A client belongs to one goroutine at a
+// time; [Run] and [Each] use one client in each concurrency slot, [InTurn] uses
+// one after the other.
 package load

@@ -121,7 +121,7 @@ func (l *Legacy) Ask() error {
 	if err != nil {
 		return err
 	}
-	if !number.asked(resultText(wire.Get(message, "result"))) {
+	if !number.asked(resultText(wire.Get(message, "result")), 0) {
 		return l.conn.fail("call", fmt.Errorf("%w: %s", ErrAnswer, excerpt(message)))
 	}
 	if message, err = l.event(); !errors.Is(err, io.EOF) {

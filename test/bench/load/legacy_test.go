@@ -3,6 +3,7 @@ package load_test
 import (
 	"errors"
 	"net"
+	"slices"
 	"testing"
 	"time"
 
@@ -105,5 +106,25 @@ func TestEachDoesEveryThingOnce(t *testing.T) {
 	}
 	if r.Calls != n-1 || r.Errors != 1 || !errors.Is(r.First, load.ErrAnswer) {
 		t.Errorf("got %d calls, %d errors, %v", r.Calls, r.Errors, r.First)
+	}
+}
+
+func TestInTurnDoesOneOfEachAfterTheOther(t *testing.T) {
+	var order []int
+	way := func(w int) func(int) error {
+		return func(i int) error {
+			order = append(order, 10*i+w)
+			if w == 1 && i == 2 {
+				return load.ErrAnswer
+			}
+			return nil
+		}
+	}
+	results := load.InTurn(t.Context(), 3, []func(int) error{way(0), way(1)})
+	if want := []int{0, 1, 10, 11, 20, 21}; !slices.Equal(order, want) {
+		t.Errorf("order: got %v, want %v", order, want)
+	}
+	if a, b := results[0], results[1]; a.Calls != 3 || a.Errors != 0 || b.Calls != 2 || b.Errors != 1 || !errors.Is(b.First, load.ErrAnswer) || len(b.Latency) != 2 {
+		t.Errorf("got %+v and %+v", a, b)
 	}
 }

@@ -32,17 +32,43 @@ func modernCall(tool, added string) string {
 
 // Modern is one client of the revision 2026-07-28.
 type Modern struct {
-	conn      *Conn
-	echo, ask *request
-	discover  *request
-	retry     struct {
-		headers string
-		before  []byte // the body up to what a retry adds
-		after   []byte
-		body    []byte
-		text    []byte
-	}
-	id uint64
+	conn           *Conn
+	echo, discover *request
+	asking         [tools]asking
+	body, text     []byte // of a retry
+	answer         int    // bytes of the last one's answer
+	id             uint64
+}
+
+// tool is one that asks.
+type tool byte
+
+const (
+	ask tool = iota
+	large
+	meet
+	tools
+)
+
+// String is the name that the server knows.
+func (t tool) String() string { return [...]string{"ask", "large", "meet"}[t] }
+
+// asking is what is sent to a tool that asks: the call, and what its retry is
+// made of.
+type asking struct {
+	call          *request
+	headers       string
+	before, after []byte // what a retry adds stands between them
+}
+
+func newAsking(addr, path string, t tool) asking {
+	a := asking{headers: modernHeaders(addr, path, "tools/call", t.String())}
+	a.call = newRequest(a.headers, modernCall(t.String(), ""))
+	body := a.call.text[a.call.body:]
+	cut := len(body) - len(meta) - len("}}")
+	a.before = append([]byte(nil), body[:cut]...)
+	a.after = append([]byte(nil), body[cut:]...)
+	return a
 }
 
 // NewModern returns the client of a slot, which talks to the endpoint path at addr.
@@ -50,15 +76,12 @@ func NewModern(addr, path string, slot int) *Modern {
 	m := &Modern{
 		conn:     NewConn(addr),
 		echo:     newRequest(modernHeaders(addr, path, "tools/call", "echo"), modernCall("echo", "")),
-		ask:      newRequest(modernHeaders(addr, path, "tools/call", "ask"), modernCall("ask", "")),
 		discover: newRequest(modernHeaders(addr, path, "server/discover", ""), `{"jsonrpc":"2.0","id":`+idMark+`,"method":"server/discover","params":{`+meta+`}}`),
 		id:       first + uint64(slot)*perSlot,
 	}
-	m.retry.headers = modernHeaders(addr, path, "tools/call", "ask")
-	body := m.ask.text[m.ask.body:]
-	cut := len(body) - len(meta) - len("}}")
-	m.retry.before = append([]byte(nil), body[:cut]...)
-	m.retry.after = append([]byte(nil), body[cut:]...)
+	for t := range tools {
+		m.asking[t] = newAsking(addr, path, t)
+	}
 	return m
 }
 
@@ -99,15 +122,25 @@ func (m *Modern) Echo() error {
 
 // Parked is a call that waits for its client.
 type Parked struct {
+	tool   tool
 	number call
 	key    string // of the input request
 	state  string // raw
 }
 
 // Park calls the tool ask and returns the call that waits for an answer.
-func (m *Modern) Park() (Parked, error) {
+func (m *Modern) Park() (Parked, error) { return m.park(ask) }
+
+// ParkLarge is Park for a call whose result has [wire.LargeSize] bytes.
+func (m *Modern) ParkLarge() (Parked, error) { return m.park(large) }
+
+// ParkMeeting is Park for a call that waits, when it has its answer, until
+// others have theirs.
+func (m *Modern) ParkMeeting() (Parked, error) { return m.park(meet) }
+
+func (m *Modern) park(t tool) (Parked, error) {
 	id := m.next()
-	body, err := m.conn.message(m.ask.with(id, id))
+	body, err := m.conn.message(m.asking[t].call.with(id, id))
 	if err != nil {
 		return Parked{}, err
 	}
@@ -115,7 +148,7 @@ func (m *Modern) Park() (Parked, error) {
 	if key == nil || state == nil {
 		return Parked{}, fmt.Errorf("%w: no input required: %s", ErrAnswer, excerpt(body))
 	}
-	return Parked{number: call(id), key: string(key), state: string(state)}, nil
+	return Parked{tool: t, number: call(id), key: string(key), state: string(state)}, nil
 }
 
 // required returns the key of the one elicitation of an input_required result
@@ -139,9 +172,10 @@ func required(body []byte) (key, state []byte) {
 // once more, with the answer and the request state as it came. Spec 2026-07-28,
 // basic/patterns/mrtr, "Client Requirements".
 func (m *Modern) Resume(p Parked) error {
-	put(m.retry.before, m.ask.id-m.ask.body, m.next())
-	put(m.retry.before, m.ask.at-m.ask.body, uint64(p.number))
-	body := append(m.retry.body[:0], m.retry.before...)
+	a := &m.asking[p.tool]
+	put(a.before, a.call.id-a.call.body, m.next())
+	put(a.before, a.call.at-a.call.body, uint64(p.number))
+	body := append(m.body[:0], a.before...)
 	body = append(body, `"inputResponses":{"`...)
 	body = append(body, p.key...)
 	body = append(body, `":`...)
@@ -149,23 +183,31 @@ func (m *Modern) Resume(p Parked) error {
 	body = append(body, `},"requestState":`...)
 	body = append(body, p.state...)
 	body = append(body, ',')
-	body = append(body, m.retry.after...)
-	m.retry.body = body
+	body = append(body, a.after...)
+	m.body = body
 
-	text := append(m.retry.text[:0], m.retry.headers...)
+	text := append(m.text[:0], a.headers...)
 	text = wire.AppendLength(text, len(body))
-	m.retry.text = append(text, body...)
+	m.text = append(text, body...)
 
-	answer, err := m.conn.message(m.retry.text)
+	answer, err := m.conn.message(m.text)
 	if err != nil {
 		return err
 	}
+	m.answer = len(answer)
 	result := wire.Get(answer, "result")
-	if string(wire.Get(result, "resultType")) != `"complete"` || !p.number.asked(resultText(result)) {
+	more := 0
+	if p.tool == large {
+		more = wire.LargeSize
+	}
+	if string(wire.Get(result, "resultType")) != `"complete"` || !p.number.asked(resultText(result), more) {
 		return fmt.Errorf("%w: %s", ErrAnswer, excerpt(answer))
 	}
 	return nil
 }
+
+// Sizes returns how long the JSON of the last retry and of its answer were.
+func (m *Modern) Sizes() (retry, answer int) { return len(m.body), m.answer }
 
 // Ask calls the tool ask and answers its question: two rounds.
 func (m *Modern) Ask() error {

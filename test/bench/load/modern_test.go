@@ -7,11 +7,13 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/holdfast-mcp/holdfast/test/bench/load"
+	"github.com/holdfast-mcp/holdfast/test/bench/wire"
 )
 
 // judge is a modern server that checks each request against the pages
@@ -127,11 +129,15 @@ func (j *judge) result(p posted) string {
 		j.t.Errorf("retry with state %q: got params %s, want %s", state, got, j.parked[state])
 	}
 	delete(j.parked, state)
+	more := ""
+	if string(p.Params["name"]) == `"large"` {
+		more = string(wire.LargeText())
+	}
 	answer := answers["elicitation-1"]
 	if len(answers) != 1 || answer.Action != "accept" {
 		j.t.Errorf("answers: got %v", answers)
 	}
-	return complete(arguments.Text + "=" + answer.Content.Answer)
+	return complete(arguments.Text + "=" + answer.Content.Answer + more)
 }
 
 func complete(text string) string {
@@ -210,5 +216,58 @@ func TestModernSeesAWrongResult(t *testing.T) {
 		if err := client.Echo(); err == nil {
 			t.Errorf("%s passed", name)
 		}
+	}
+}
+
+func TestModernComparesALargeResult(t *testing.T) {
+	j, client := startJudge(t, true)
+	for _, c := range []struct {
+		name  string
+		spoil func(string) string
+		want  bool
+	}{
+		{"as it was sent", func(a string) string { return a }, true},
+		{"two bytes changed places", func(a string) string { return a[:1<<20] + a[1<<20+1:1<<20+2] + a[1<<20:1<<20+1] + a[1<<20+2:] }, false},
+		{"a piece missing", func(a string) string { return a[:5<<20] + a[5<<20+10:] }, false},
+	} {
+		p, err := client.ParkLarge()
+		if err != nil {
+			t.Fatal(err)
+		}
+		j.mu.Lock()
+		j.spoil = c.spoil
+		j.mu.Unlock()
+		if err := client.Resume(p); (err == nil) != c.want {
+			t.Errorf("%s: got %v", c.name, err)
+		}
+		j.mu.Lock()
+		j.spoil = nil
+		j.mu.Unlock()
+	}
+}
+
+func TestSpreadRetriesAtTheNextReplica(t *testing.T) {
+	j := &judge{t: t, ids: map[string]bool{}, parked: map[string]json.RawMessage{}}
+	var addrs, seen []string
+	for i := range 3 {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			j.mu.Lock()
+			seen = append(seen, fmt.Sprint(i, " ", r.Header.Get("Mcp-Name")))
+			j.ids = map[string]bool{} // each replica has a client of its own, which counts for itself
+			j.mu.Unlock()
+			j.ServeHTTP(w, r)
+		}))
+		t.Cleanup(server.Close)
+		addrs = append(addrs, server.Listener.Addr().String())
+	}
+	client := load.NewSpread(addrs, "/mcp", 5)
+	defer client.Close()
+	for _, call := range []func() error{client.Echo, client.Ask, client.Echo} {
+		if err := call(); err != nil {
+			t.Error(err)
+		}
+	}
+	if want := []string{"2 echo", "2 ask", "0 ask", "2 echo"}; !slices.Equal(seen, want) {
+		t.Errorf("got %q, want %q", seen, want)
 	}
 }

@@ -59,10 +59,11 @@ type call uint64
 // echoed reports whether a raw JSON string is the text of the call's arguments.
 func (n call) echoed(raw []byte) bool { return n.follows(raw, `"bench-`) && len(raw) == 18 }
 
-// asked reports whether a raw JSON string is what ask makes of the call's
-// arguments and the answer.
-func (n call) asked(raw []byte) bool {
-	return len(raw) == 33 && n.follows(raw, `"bench-`) && n.follows(raw[17:], `=yes-`)
+// asked reports whether a raw JSON string is what a tool that asks makes of the
+// call's arguments and the answer, with so much of [wire.LargeText] behind it.
+func (n call) asked(raw []byte, more int) bool {
+	return len(raw) == 33+more && n.follows(raw, `"bench-`) && n.follows(raw[17:], `=yes-`) &&
+		(more == 0 || bytes.Equal(raw[32:32+more], wire.LargeText()[:more]))
 }
 
 // follows reports whether raw begins with prefix and the call's number.

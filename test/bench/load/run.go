@@ -47,6 +47,29 @@ func Run(ctx context.Context, ops []func() error, d time.Duration) Result {
 	})
 }
 
+// InTurn does n things in each of several ways, one by one: each way's first,
+// then each way's second, and so on.
+func InTurn(ctx context.Context, n int, ways []func(i int) error) []Result {
+	results := make([]Result, len(ways))
+	for i := 0; i < n && ctx.Err() == nil; i++ {
+		for w, do := range ways {
+			r := &results[w]
+			if r.Errors >= maxErrors {
+				continue
+			}
+			at := time.Now()
+			err := do(i)
+			took := time.Since(at)
+			r.count(err, took)
+			r.Elapsed += took
+		}
+	}
+	for w := range results {
+		slices.Sort(results[w].Latency)
+	}
+	return results
+}
+
 // Each does n things, each once, with slots of them at a time.
 func Each(ctx context.Context, slots, n int, do func(slot, i int) error) Result {
 	return sideBySide(slots, func(slot int) Result {

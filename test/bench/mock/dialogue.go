@@ -13,6 +13,10 @@ const latest = "2025-11-25"
 const toolList = `{"tools":[` +
 	`{"name":"echo","description":"Answers with its text","inputSchema":{"type":"object","properties":{"text":{"type":"string"}}}},` +
 	`{"name":"ask","description":"Asks its client once and answers with both texts",` +
+	`"inputSchema":{"type":"object","properties":{"text":{"type":"string"}}}},` +
+	`{"name":"large","description":"The same, with a lot of text behind it",` +
+	`"inputSchema":{"type":"object","properties":{"text":{"type":"string"}}}},` +
+	`{"name":"meet","description":"The same, when as many as were expected have answered",` +
 	`"inputSchema":{"type":"object","properties":{"text":{"type":"string"}}}}]}`
 
 // post answers one JSON-RPC message.
@@ -63,7 +67,11 @@ func (c *conn) request(head wire.Head, method string, id, params []byte) {
 			c.server.stats.Echoed.Add(1)
 			c.json(appendTexts(make([]byte, 0, 256), id, wire.Text(text)))
 		case "ask":
-			c.ask(head, id, text)
+			c.ask(ask, head, id, text)
+		case "large":
+			c.ask(large, head, id, text)
+		case "meet":
+			c.ask(meet, head, id, text)
 		default:
 			c.json(appendError(nil, id, -32602, "unknown tool"))
 		}
@@ -98,13 +106,14 @@ func (c *conn) initialize(id, params []byte) {
 
 // ask opens the call's stream with an event that has only an id, as servers
 // with an event store do, and the question.
-func (c *conn) ask(head wire.Head, id, text []byte) {
+func (c *conn) ask(t tool, head wire.Head, id, text []byte) {
 	c.streaming.Store(true)
 	c.asked = c.server.open.add(&question{
 		conn:    c,
 		session: string(head.Session),
 		call:    append([]byte(nil), id...),
 		text:    append([]byte(nil), wire.Text(text)...),
+		tool:    t,
 	})
 	c.server.stats.Asked.Add(1)
 	events := make([]byte, 0, 512)
@@ -135,21 +144,24 @@ func (c *conn) answer(head wire.Head, id, result []byte) {
 		return
 	}
 	c.server.stats.Answered.Add(1)
-	events := make([]byte, 0, 512)
-	events = appendEventID(events, number, 2)
-	events = append(events, "data: "...)
-	if string(wire.Text(wire.Get(result, "action"))) == "accept" {
-		events = appendTexts(events, q.call, q.text, []byte("="), wire.Text(wire.Get(result, "content", "answer")))
+	event := make([]byte, 0, 512)
+	event = appendEventID(event, number, 2)
+	event = append(event, "data: "...)
+	accepted := string(wire.Text(wire.Get(result, "action"))) == "accept"
+	if accepted {
+		event = appendTexts(event, q.call, q.text, []byte("="), wire.Text(wire.Get(result, "content", "answer")))
 	} else {
-		events = appendError(events, q.call, -32603, "no answer")
+		event = appendError(event, q.call, -32603, "no answer")
 	}
-	events = append(events, "\n\n"...)
-	last := make([]byte, 0, len(events)+32)
-	last = wire.AppendChunk(last, events)
-	last = append(last, wire.LastChunk...)
-	q.conn.streaming.Store(false) // before the client can know that the response is over
-	if _, err := q.conn.nc.Write(last); err != nil {
-		q.conn.nc.Close() // its own goroutine sees it and ends
+	behind := len(event) - len(endOfText)
+	event = append(event, "\n\n"...)
+	switch {
+	case q.tool == large && accepted:
+		q.endLarge(event[:behind], wire.LargeText(), event[behind:])
+	case q.tool == meet:
+		c.server.met.join(c.server, func() { q.end(event) })
+	default:
+		q.end(event)
 	}
 	c.status("202 Accepted")
 }
@@ -172,8 +184,10 @@ func appendTexts(dst, id []byte, texts ...[]byte) []byte {
 	for _, text := range texts {
 		dst = append(dst, text...)
 	}
-	return append(dst, `"}]}}`...)
+	return append(dst, endOfText...)
 }
+
+const endOfText = `"}]}}`
 
 func appendResult(dst, id, result []byte) []byte {
 	dst = append(dst, `{"jsonrpc":"2.0","id":`...)

@@ -5,8 +5,10 @@
 // initialize and closed by DELETE, a request without one is refused, every
 // event has an id. Its tools are echo, which answers at once with plain JSON,
 // and ask, which opens an event stream, asks one elicitation on it, and ends
-// the stream with the result when the answer has been posted. A connection
-// whose stream waits costs one goroutine that reads, which is also how the
-// client's leaving is noticed; the answer is written to it by the goroutine of
-// the connection that brought it.
+// the stream with the result when the answer has been posted. Two more do the
+// same: large adds 10 MiB to the result, and meet ends its calls when many have
+// been answered, so that as many are under way at once. A connection whose
+// stream waits costs one goroutine that reads, which is also how the client's
+// leaving is noticed; the answer is written to it by the goroutine of the
+// connection that brought it, unless it had to wait for others.
 package mock

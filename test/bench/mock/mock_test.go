@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/holdfast-mcp/holdfast/test/bench/mock"
+	"github.com/holdfast-mcp/holdfast/test/bench/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -186,12 +187,16 @@ type asked struct {
 }
 
 // ask calls ask and reads up to the question.
-func (p *peer) ask(text string) *asked {
+func (p *peer) ask(text string) *asked { return p.call("ask", text) }
+
+// call is ask for another tool that asks.
+func (p *peer) call(tool, text string) *asked {
 	p.t.Helper()
 	a := &asked{}
-	a.resp = p.do("POST", "/mcp", fmt.Sprintf(`{"jsonrpc":"2.0","id":"c","method":"tools/call","params":{"name":"ask","arguments":{"text":%q}}}`, text))
+	a.resp = p.do("POST", "/mcp", fmt.Sprintf(`{"jsonrpc":"2.0","id":"c","method":"tools/call","params":{"name":%q,"arguments":{"text":%q}}}`, tool, text))
 	p.t.Cleanup(func() { a.resp.Body.Close() })
 	a.events = bufio.NewScanner(a.resp.Body)
+	a.events.Buffer(nil, wire.LargeSize+4096)
 	if err := json.Unmarshal(a.next(p.t), &a.question); err != nil {
 		p.t.Fatal(err)
 	}
@@ -257,6 +262,48 @@ func TestAskWaitsForItsAnswer(t *testing.T) {
 	}
 	if got := p.stats(); got["answered"] != 2 || got["stray"] != 1 || got["waiting"] != 0 {
 		t.Errorf("at the end: %v", got)
+	}
+}
+
+const yes = `{"action":"accept","content":{"answer":"yes"}}`
+
+func TestLargeEndsWithALotOfText(t *testing.T) {
+	p := start(t, &mock.Server{})
+	p.initialize()
+	a := p.call("large", "one")
+	p.answer(a.question.ID, yes)
+	want := `{"jsonrpc":"2.0","id":"c","result":{"content":[{"type":"text","text":"one=yes` + string(wire.LargeText()) + `"}]}}`
+	if got := a.next(t); string(got) != want {
+		t.Errorf("result of %d bytes is not the %d bytes that were expected", len(got), len(want))
+	}
+	declined := p.call("large", "two")
+	p.answer(declined.question.ID, `{"action":"decline"}`)
+	if got := string(declined.next(t)); !strings.Contains(got, "-32603") {
+		t.Errorf("declined: got %s", got)
+	}
+}
+
+func TestMeetWaitsForAll(t *testing.T) {
+	const callers = 3
+	p := start(t, &mock.Server{Meeting: callers})
+	p.initialize()
+	var calls []*asked
+	for range callers {
+		calls = append(calls, p.call("meet", "one"))
+	}
+	for i, a := range calls {
+		if got := p.stats()["together"]; got != i {
+			t.Errorf("%d wait, want %d", got, i)
+		}
+		p.answer(a.question.ID, yes)
+	}
+	for _, a := range calls {
+		if got := string(a.next(t)); !strings.Contains(got, "one=yes") {
+			t.Errorf("result: got %s", got)
+		}
+	}
+	if got := p.stats()["together"]; got != callers {
+		t.Errorf("together: got %d, want %d", got, callers)
 	}
 }
 

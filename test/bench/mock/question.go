@@ -1,8 +1,12 @@
 package mock
 
 import (
+	"net"
+	"strconv"
 	"sync"
 	"sync/atomic"
+
+	"github.com/holdfast-mcp/holdfast/test/bench/wire"
 )
 
 // question is one elicitation that a call waits for.
@@ -11,6 +15,37 @@ type question struct {
 	session string // on which the answer has to come
 	call    []byte // raw id of the call
 	text    []byte // what the call brought, to be part of its result
+	tool    tool
+}
+
+// tool is one of those that ask.
+type tool byte
+
+const (
+	ask   tool = iota // answers at once
+	large             // answers with [wire.LargeText] bytes of text
+	meet              // answers when as many callers have answered as were said to come
+)
+
+// end ends the stream that the question was asked on with the event of the
+// call's result.
+func (q *question) end(event []byte) {
+	last := make([]byte, 0, len(event)+32)
+	last = wire.AppendChunk(last, event)
+	q.write(net.Buffers{append(last, wire.LastChunk...)})
+}
+
+// endLarge is end with a text in the event's middle that is not copied.
+func (q *question) endLarge(before, text, after []byte) {
+	size := strconv.AppendInt(make([]byte, 0, 16), int64(len(before)+len(text)+len(after)), 16)
+	q.write(net.Buffers{append(size, "\r\n"...), before, text, after, []byte("\r\n" + wire.LastChunk)})
+}
+
+func (q *question) write(last net.Buffers) {
+	q.conn.streaming.Store(false) // before the client can know that the response is over
+	if _, err := last.WriteTo(q.conn.nc); err != nil {
+		q.conn.nc.Close() // its own goroutine sees it and ends
+	}
 }
 
 // questions are those without an answer. Whoever takes a question out owns its

@@ -14,6 +14,10 @@ type Server struct {
 	// NoStream makes GET answer 405, as servers without a stream of their own do.
 	NoStream bool
 
+	// Meeting is how many callers of meet wait for each other; zero is one.
+	Meeting int
+
+	met      meeting
 	sessions sync.Map // string -> struct{}
 	session  atomic.Uint64
 	open     questions
@@ -33,6 +37,7 @@ type Stats struct {
 	Answered atomic.Int64 // questions answered
 	Left     atomic.Int64 // questions whose stream was closed before the answer
 	Stray    atomic.Int64 // answers that no question waited for
+	Together atomic.Int64 // most callers of meet that have waited for each other at once
 }
 
 // Stats returns the server's counters, which go on counting.
@@ -47,7 +52,7 @@ func (s *Stats) AppendJSON(dst []byte) []byte {
 		n    int64
 	}{
 		{"sessions", s.Sessions.Load()}, {"echoed", s.Echoed.Load()}, {"asked", asked}, {"answered", answered},
-		{"left", left}, {"stray", s.Stray.Load()}, {"waiting", asked - answered - left},
+		{"left", left}, {"stray", s.Stray.Load()}, {"together", s.Together.Load()}, {"waiting", asked - answered - left},
 	} {
 		dst = append(dst, "{,"[min(i, 1)])
 		dst = strconv.AppendQuote(dst, c.name)
@@ -110,4 +115,6 @@ func (s *Server) Close(l net.Listener) {
 	}
 	s.mu.Unlock()
 	s.wg.Wait()
+	s.met.part()
+	s.met.going.Wait()
 }

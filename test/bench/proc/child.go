@@ -33,11 +33,17 @@ type Child struct {
 
 // Start starts a program. What it writes is kept for [Child.Log].
 func Start(name, program string, args ...string) (*Child, error) {
+	return StartWith(nil, name, program, args...)
+}
+
+// StartWith is Start with more variables in the environment.
+func StartWith(environ []string, name, program string, args ...string) (*Child, error) {
 	c := &Child{Name: name, Args: append([]string{program}, args...), done: make(chan struct{})}
 	c.cmd = exec.Command(program, args...)
 	c.cmd.Stdout, c.cmd.Stderr = &c.log, &c.log
-	// Settings of Holdfast come from its file alone, which the report shows.
+	// Settings of Holdfast come from what the report shows alone.
 	c.cmd.Env = slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, "HOLDFAST_") })
+	c.cmd.Env = append(c.cmd.Env, environ...)
 	// A group of its own, so that an interrupt at the terminal comes to the
 	// benchmark alone, which then ends its children one after the other. The
 	// death signal is for a benchmark that is killed.

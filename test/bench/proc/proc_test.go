@@ -85,3 +85,38 @@ func TestUsage(t *testing.T) {
 		t.Error("a process that is not there has memory")
 	}
 }
+
+func TestWritten(t *testing.T) {
+	self := []int{os.Getpid()}
+	before, err := proc.Written(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const size = 100_000
+	if err := os.WriteFile(t.TempDir()+"/file", make([]byte, size), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if after, err := proc.Written(self); err != nil || after-before < size {
+		t.Errorf("written: got %d, %v, want at least %d", after-before, err, size)
+	}
+}
+
+func TestStartWithAddsVariables(t *testing.T) {
+	t.Setenv("HOLDFAST_LISTEN", "of whoever runs the benchmark")
+	c, err := proc.StartWith([]string{"HOLDFAST_ADMIN=ours"}, "shell", "sh", "-c", "echo $HOLDFAST_LISTEN$HOLDFAST_ADMIN; sleep 1000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Stop()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	err = c.Until(ctx, func() error {
+		if got := c.Log(); got != "ours\n" {
+			return errors.New("got " + got)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

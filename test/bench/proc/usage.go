@@ -36,6 +36,27 @@ func CPUs(pids []int) (time.Duration, error) {
 	return sum, nil
 }
 
+// Written returns how many bytes processes have written with system calls, to
+// sockets as well.
+func Written(pids []int) (int64, error) {
+	var sum int64
+	for _, pid := range pids {
+		name := fmt.Sprintf("/proc/%d/io", pid)
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return 0, fmt.Errorf("read what was written: %w", err)
+		}
+		_, rest, _ := bytes.Cut(text, []byte("wchar: "))
+		value, _, _ := bytes.Cut(rest, []byte("\n"))
+		n, err := strconv.ParseInt(string(value), 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("read what was written: %s: %w", name, err)
+		}
+		sum += n
+	}
+	return sum, nil
+}
+
 // RSS returns the resident memory of a process in bytes.
 func RSS(pid int) (int64, error) {
 	name := fmt.Sprintf("/proc/%d/statm", pid)

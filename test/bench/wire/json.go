@@ -1,5 +1,7 @@
 package wire
 
+import "bytes"
+
 // Members walks the members of a JSON object in a text that is known to be
 // JSON, because the benchmark's own peers wrote it.
 type Members struct {
@@ -105,13 +107,16 @@ func skip(text []byte, at int) int {
 
 // quote returns the place of the quote that ends the string beginning at at.
 func quote(text []byte, at int) int {
-	for at++; at < len(text); at++ {
-		switch text[at] {
-		case '\\':
-			at++
-		case '"':
-			return at
+	for at++; at < len(text); {
+		end := bytes.IndexByte(text[at:], '"')
+		if end < 0 {
+			break
 		}
+		escape := bytes.IndexByte(text[at:at+end], '\\')
+		if escape < 0 {
+			return at + end
+		}
+		at += escape + 2
 	}
 	return len(text)
 }

@@ -10,7 +10,7 @@ import (
 // Bounds of one message.
 const (
 	maxHead = 16 << 10
-	maxBody = 1 << 20
+	maxBody = 12 << 20
 )
 
 // Errors of a message that a [Reader] does not take.

@@ -1,0 +1,228 @@
+package adapter
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/holdfast-mcp/holdfast/adapter/legacy"
+)
+
+// A replica that stops leaves records of the calls that others are to go on
+// with, each at the one that will (ladder.go, taker). Whoever keeps a record
+// keeps the session open, and tells the server when the client does not come
+// back.
+
+// keepBatch is how many records go into one message.
+const keepBatch = 256
+
+// keepable is a record on its way to another replica.
+type keepable struct {
+	id  [16]byte
+	up  *upstream
+	rec *record
+}
+
+func (k *keepable) append(dst fields) fields {
+	s := k.rec.session
+	key := s.Key()
+	f := fields{}
+	f.bytes('c', k.id[:])
+	f.text('u', k.up.Name)
+	f.text('s', s.ID())
+	f.text('v', s.Info().Version)
+	f.text('q', k.rec.request)
+	f.bytes('a', k.rec.asked)
+	f.number('t', uint64(k.rec.until))
+	f.bytes('p', key.Principal[:])
+	f.bytes('x', key.Extra)
+	f.text('C', key.Caps.Raw)
+	f.bytes('I', key.ClientInfo)
+	for _, c := range s.Housekeeping() {
+		f.text('f', c.Name+"\x00"+c.Value)
+	}
+	dst.bytes('r', f)
+	return dst
+}
+
+// readKeepable reads what append wrote, and lends the session.
+func (e *Engine) readKeepable(ctx context.Context, b []byte) (*keepable, error) {
+	k := &keepable{rec: &record{since: sinceNow()}}
+	var key legacy.Key
+	var at legacy.Position
+	var creds legacy.Credentials
+	var caps []byte
+	ok := readFields(b, func(f item) {
+		switch f.tag {
+		case 'c':
+			if len(f.value) == len(k.id) {
+				k.id = [16]byte(f.value)
+			}
+		case 'u':
+			k.up = e.upstreams[string(f.value)]
+		case 's':
+			at.Session = string(f.value)
+		case 'v':
+			at.Version = string(f.value)
+		case 'q':
+			k.rec.request = string(f.value)
+		case 'a':
+			k.rec.asked = append([]byte(nil), f.value...)
+		case 't':
+			k.rec.until = int64(f.number())
+		case 'p':
+			if len(f.value) == len(key.Principal) {
+				key.Principal = principal(f.value)
+			}
+		case 'x':
+			key.Extra = append([]byte(nil), f.value...)
+		case 'C':
+			caps = f.value
+		case 'I':
+			key.ClientInfo = append([]byte(nil), f.value...)
+		case 'f':
+			c := cutField(f.value)
+			creds = append(creds, legacy.Field(c))
+		}
+	})
+	if !ok || k.up == nil || k.id == [16]byte{} {
+		return nil, errWire
+	}
+	var err error
+	if key.Caps, err = e.caps.get(caps); err != nil {
+		return nil, err
+	}
+	k.rec.session, err = k.up.Server.Adopt(ctx, &key, at, false, creds)
+	return k, err
+}
+
+// serveKeep keeps the records that a replica leaves, and says which.
+func (e *Engine) serveKeep(ctx context.Context, s Stream, rest []byte) {
+	kept := newFields(formFound, 0)
+	readFields(rest, func(f item) {
+		if f.tag != 'r' || e.draining.Load() {
+			return
+		}
+		k, err := e.readKeepable(ctx, f.value)
+		if err != nil {
+			e.log.Debug().Err(err).Msg("record of another replica's call not kept")
+			return
+		}
+		if e.calls.keepRecord(k.id, k.rec) {
+			kept.bytes('c', k.id[:])
+		} else {
+			k.rec.session.Return(false)
+		}
+	})
+	_ = s.End(ctx, e.seal(kept))
+}
+
+// keepRecord keeps a record that came from elsewhere. It reports false where
+// there are too many, or the call is here.
+func (r *registry) keepRecord(id [16]byte, rec *record) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.released) >= r.settings.MaxReleased || r.named[id] != nil || r.released[id] != nil {
+		return false
+	}
+	delete(r.away, id)
+	r.released[id] = rec
+	r.releasedQueue = append(r.releasedQueue, releasedCall{id, rec.until})
+	return true
+}
+
+// bequest gives all records of released calls to the replicas that will go on
+// with the calls. What nobody takes stays.
+func (e *Engine) bequest(ctx context.Context) {
+	byTaker := map[string][]*keepable{}
+	for id, rec := range e.calls.records() {
+		if taker := e.taker(id); taker != e.settings.Replica {
+			byTaker[taker] = append(byTaker[taker], &keepable{id, e.upstreamOf(rec), rec})
+		}
+	}
+	var giving sync.WaitGroup
+	for taker, all := range byTaker {
+		giving.Add(1)
+		go func() {
+			defer giving.Done()
+			for len(all) > 0 && ctx.Err() == nil {
+				n := min(len(all), keepBatch)
+				e.leaveTo(ctx, taker, all[:n])
+				all = all[n:]
+			}
+		}()
+	}
+	giving.Wait()
+}
+
+// leaveTo gives records to a replica, and forgets those that it keeps.
+func (e *Engine) leaveTo(ctx context.Context, taker string, batch []*keepable) {
+	f := newFields(formKeep, 1024)
+	for _, k := range batch {
+		f = k.append(f)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*e.settings.Bus.Patience())
+	defer cancel()
+	kept, _ := e.askFound(ctx, taker, KindKeep, f)
+	for _, id := range kept {
+		if rec, _ := e.calls.take(id); rec != nil {
+			rec.session.Return(false)
+		}
+	}
+}
+
+// records are the released calls' records.
+func (r *registry) records() map[[16]byte]*record {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := make(map[[16]byte]*record, len(r.released))
+	for id, rec := range r.released {
+		all[id] = rec
+	}
+	return all
+}
+
+func (e *Engine) upstreamOf(rec *record) *upstream { return e.upstreams[rec.session.Upstream()] }
+
+// endReleased tells the servers that nobody comes back to the calls that are
+// left.
+func (e *Engine) endReleased() {
+	for id := range e.calls.records() {
+		if rec, _ := e.calls.take(id); rec != nil {
+			rec.end("the proxy is stopping")
+		}
+	}
+}
+
+// askFound asks a replica and returns the calls that it names.
+func (e *Engine) askFound(ctx context.Context, replica string, kind Kind, f fields) (found [][16]byte, answered bool) {
+	stream, err := e.settings.Bus.Ask(ctx, replica, kind, e.ring.SealMessage(nil, f, contextRound))
+	if err != nil {
+		return nil, false
+	}
+	defer stream.Close()
+	stop := context.AfterFunc(ctx, stream.Close)
+	defer stop()
+	until, ok := ctx.Deadline()
+	if !ok {
+		until = time.Now().Add(e.settings.Bus.Patience())
+	}
+	message, err := stream.Recv(until)
+	if err != nil {
+		return nil, false
+	}
+	plain, err := e.ring.OpenMessage(nil, message, contextEvent)
+	if err != nil {
+		return nil, false
+	}
+	form, rest, err := readForm(plain)
+	if err != nil || form != formFound && form != formAway {
+		return nil, false
+	}
+	ok = readFields(rest, func(f item) {
+		if f.tag == 'c' && len(f.value) == 16 {
+			found = append(found, [16]byte(f.value))
+		}
+	})
+	return found, ok
+}

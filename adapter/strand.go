@@ -1,0 +1,184 @@
+package adapter
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/holdfast-mcp/holdfast/adapter/legacy"
+	"github.com/holdfast-mcp/holdfast/adapter/state"
+)
+
+// A running call whose stream is gone, or whose answer may or may not have
+// reached the server, is lost like any other and goes down the same ladder from
+// take-over on (takeover.go). So does one whose take-over or replay has met a
+// server that is away. The round that waits for it has at hand what that needs.
+
+const (
+	// maxStrandings is how often a call goes on like that at one replica: a
+	// server that breaks at this very call is not to be asked for ever.
+	maxStrandings = 6
+	// breath is the pause before the second time, doubled each time: all of them
+	// last some three seconds.
+	breath = 100 * time.Millisecond
+)
+
+// stranded reports whether the call waits for a round to go on with it. mu is
+// held.
+func (c *call) stranded() bool {
+	return c.estate != nil && (c.phase == starting || c.phase == running)
+}
+
+// strand leaves a call whose stream has broken, or that a replay could not
+// send, to the round that waits for it, where the call may run again. It reports
+// whether it did. mu is held.
+func (c *call) strand(err, reason error) bool {
+	replays := c.fallback != nil && absent(err)
+	if !replays && !errors.Is(err, legacy.ErrBroken) || !c.strandable() || !replays && (c.x == nil || !c.replayable(c.x.Session())) {
+		return false
+	}
+	c.inputs = nil // it asks them again
+	left := &estate{err: reason}
+	if c.fallback != nil {
+		left.own = c.fallback.own
+	}
+	c.leaveTo(left)
+	return true
+}
+
+// strandAnswers is strand for answers that the server may have or not: asked on
+// the same stream, opened anew, it says what it makes of them. mu is held.
+func (c *call) strandAnswers(answers []answer, err, reason error) bool {
+	if !errors.Is(err, legacy.ErrBroken) || c.phase != running || !c.strandable() {
+		return false
+	}
+	left := &estate{position: state.Position(c.x.Position()), err: reason}
+	for _, a := range answers {
+		i := slices.IndexFunc(c.transcript, func(t state.Answer) bool { return t.Key == a.in.Key })
+		if i < 0 { // too large to be kept
+			return false
+		}
+		left.undelivered = append(left.undelivered, answer{in: a.in, value: c.transcript[i].Value})
+	}
+	switch {
+	case left.position.Event != "":
+	case c.replayable(c.x.Session()):
+		c.x.Cancel("the call runs again")
+		c.inputs = nil
+	default:
+		return false
+	}
+	c.x.Release()
+	c.leaveTo(left)
+	return true
+}
+
+// again strands a call once more that could not go on because the server is
+// away. answered are the answers that it was to be given.
+func (c *call) again(left *estate, answered []answer, err error) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !absent(err) || !c.strandable() {
+		return false
+	}
+	c.moving, left.undelivered = false, answered
+	c.leaveTo(left)
+	return true
+}
+
+// absent reports whether an error says that the server is away for now.
+func absent(err error) bool {
+	return errors.Is(err, legacy.ErrUnreachable) || errors.Is(err, legacy.ErrBroken)
+}
+
+// strandable reports whether a round waits that can go on with the call. mu is
+// held.
+func (c *call) strandable() bool {
+	return (c.phase == running || c.phase == starting && c.fallback != nil) && c.round > 0 && c.estate == nil && len(c.rounds) > 0 && c.strandings < maxStrandings
+}
+
+func (c *call) leaveTo(left *estate) {
+	c.strandings++
+	c.estate, c.fallback = left, nil
+	c.wake()
+}
+
+// revive goes on with a stranded call. mu is held.
+func (r *callRound) revive() {
+	c := r.call
+	if c.inline != nil {
+		c.detach() // its exchange has ended, which is finished there
+	}
+	if c.phase == starting {
+		c.enter(running)
+	}
+	left := c.estate
+	c.estate, c.x = nil, nil
+	c.transcript, c.known = append(c.transcript, c.known...), nil // what a replay had no use for yet
+	left.inputs, left.transcript = slices.Clone(c.inputs), c.transcript
+	left.asked, left.names, left.cut = c.asked, c.names, c.cut
+	for _, a := range left.undelivered {
+		left.inputs = append(left.inputs, a.in)
+		left.transcript = without(left.transcript, a.in.Key)
+	}
+	c.setOut(left, left.undelivered, r.req, r)
+}
+
+// setOut begins to go on with a running call whose stream is gone. mu is held.
+func (c *call) setOut(left *estate, answered []answer, req *Request, r *callRound) {
+	c.driver, c.moving = byGoroutine, true
+	c.msgID = c.up.Server.NextID()
+	text := c.appendRequest(legacy.Text(), req)
+	ctx, cancel := context.WithCancel(c.engine.ctx)
+	c.stop = cancel
+	c.arm()
+	c.engine.wg.Add(1)
+	go func() {
+		defer c.engine.wg.Done()
+		defer cancel()
+		c.goOn(ctx, left, answered, text, r)
+	}()
+}
+
+// catchBreath waits before a call goes on that has been stranded before.
+func (c *call) catchBreath(ctx context.Context) {
+	c.mu.Lock()
+	times := c.strandings
+	c.mu.Unlock()
+	if times > 1 {
+		pause(ctx, breath<<(times-2))
+	}
+}
+
+// post gives the server an answer. While the server cannot be reached, it is
+// tried again for some seconds.
+func (c *call) post(ctx context.Context, s *legacy.Session, creds legacy.Credentials, text []byte) error {
+	for times := range maxStrandings {
+		err := s.Post(ctx, creds, text)
+		if !errors.Is(err, legacy.ErrUnreachable) || times == maxStrandings-1 || !pause(ctx, breath<<times) {
+			return err
+		}
+		if err := c.engine.sure(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pause waits; false when ctx has ended.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// without is a transcript without one answer.
+func without(transcript []state.Answer, key string) []state.Answer {
+	return slices.DeleteFunc(slices.Clone(transcript), func(a state.Answer) bool { return a.Key == key })
+}

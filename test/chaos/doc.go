@@ -1,0 +1,28 @@
+// Command chaos drives calls through several replicas of Holdfast while it
+// kills, drains, adds and cuts off replicas, restarts NATS, and breaks the
+// connections of clients and servers; in the end it holds what the clients were
+// told against what the legacy server did.
+//
+//	make chaos                               # some three minutes, 2,000 calls and more
+//	CHAOS_SEED=7 CHAOS_CALLS=200 make chaos  # the same plan again, a tenth of it
+//
+// A run has two parts: the replicas' embedded NATS servers form a cluster, and
+// the replicas use a nats-server process. Each part has
+//
+//   - a legacy server (Server) with two endpoints: one whose event streams carry
+//     ids and can be resumed, and one without ids, whose tools are annotated as
+//     harmless or not at all. It writes down every execution and every answer
+//     (Ledger);
+//   - replicas of the built binary on fixed addresses (Fleet), the links between
+//     them, to NATS and to the server being Toxiproxy's;
+//   - clients of the modern protocol (Client) behind a round-robin that goes by
+//     connections. Each follows its plan: what the tool will ask, how long the
+//     person thinks, which requests are sent twice, where the connection breaks;
+//   - faults, in two lanes: of processes and of links.
+//
+// The plans of calls and faults come from the seed alone. How they meet does
+// not, so that a seed shows the same mix again, not the same run.
+//
+// What must hold is in verdict.go. The program needs Linux (/proc, and loopback
+// addresses beside 127.0.0.1).
+package main

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// execution is a tool call that runs.
+type execution struct {
+	server  *Server
+	session *session
+	id      json.RawMessage
+	token   json.RawMessage // of its progress, or nil
+	script  Script
+	run     *Run
+	stream  *stream
+	ctx     context.Context
+	cancel  context.CancelFunc
+}
+
+// question is what an execution asks.
+type question struct {
+	x        *execution
+	label    string
+	kind     Kind
+	answered chan string // has room for the one answer that counts
+	answer   string      // guarded by Server.mu; "" before
+}
+
+// call begins the execution of a tool call, and serves its stream.
+func (s *Server) call(w http.ResponseWriter, r *http.Request, on *session, m *message) {
+	var params struct {
+		Name      Tool   `json:"name"`
+		Arguments Script `json:"arguments"`
+		Meta      struct {
+			Token json.RawMessage `json:"progressToken"`
+		} `json:"_meta"`
+	}
+	if err := json.Unmarshal(m.Params, &params); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	ids := on.path == Resumable.Endpoint()
+	x := &execution{server: s, session: on, id: m.ID, token: params.Meta.Token, script: params.Arguments}
+	x.ctx, x.cancel = context.WithCancel(s.ctx)
+	s.mu.Lock()
+	s.streams++
+	s.running++
+	x.stream = newStream("s"+strconv.Itoa(s.streams), ids, x.script.Superior)
+	if ids {
+		on.streams[x.stream.name] = x.stream
+	}
+	x.run = s.Ledger.Begin(x.script.Key, params.Name, on.id, string(m.ID))
+	on.calls[string(m.ID)] = x
+	s.mu.Unlock()
+	connection, _ := x.stream.connect(false) // nobody else knows it
+	s.work.Go(x.execute)
+	x.stream.serve(r.Context(), w, connection, 0)
+}
+
+// execute follows the script.
+func (x *execution) execute() {
+	s := x.server
+	defer x.cancel()
+	result, err := x.follow()
+	s.mu.Lock()
+	delete(x.session.calls, string(x.id))
+	s.running--
+	s.mu.Unlock()
+	if err != nil { // cancelled, or the session has ended: nobody listens
+		x.stream.end()
+		return
+	}
+	s.Ledger.Note(x.run, func(r *Run) { r.done = true })
+	x.stream.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, x.id, result), true)
+}
+
+func (x *execution) follow() (string, error) {
+	answers := 0
+	for i, step := range x.script.Steps {
+		if x.script.Progress && x.token != nil {
+			x.stream.send(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}`, x.token, i+1), false)
+		}
+		select {
+		case <-time.After(time.Duration(step.Work) * time.Millisecond):
+		case <-x.ctx.Done():
+			return "", x.ctx.Err()
+		}
+		questions := make([]*question, len(step.Asks))
+		for n, kind := range step.Asks {
+			questions[n] = x.ask(kind, fmt.Sprintf("%s/%d/%d", x.script.Key, i, n))
+		}
+		for _, q := range questions {
+			select {
+			case answer := <-q.answered:
+				if !q.fits(answer) {
+					x.server.Ledger.Note(x.run, func(r *Run) { r.refused = true })
+					return `{"isError":true,"content":[{"type":"text","text":"given up"}]}`, nil
+				}
+				x.server.Ledger.Effect(x.run, q.label, answer)
+				answers++
+			case <-x.ctx.Done():
+				return "", x.ctx.Err()
+			}
+		}
+	}
+	return fmt.Sprintf(`{"content":[{"type":"text","text":%q}]}`, Finding(x.script.Key, answers)), nil
+}
+
+// Finding is the text that a call ends with.
+func Finding(key string, answers int) string { return fmt.Sprintf("%s: %d answers", key, answers) }
+
+// ask sends a question. Ids count from 0 in every session, as with the official
+// TypeScript SDK.
+func (x *execution) ask(kind Kind, label string) *question {
+	s := x.server
+	q := &question{x: x, label: label, kind: kind, answered: make(chan string, 1)}
+	s.mu.Lock()
+	id := strconv.Itoa(x.session.asked)
+	x.session.asked++
+	x.session.questions[id] = q
+	s.mu.Unlock()
+	params := `{}`
+	switch kind {
+	case Elicit:
+		params = fmt.Sprintf(`{"message":%q,"requestedSchema":{"type":"object","properties":{"answer":{"type":"string"}},"required":["answer"]}}`, label)
+	case Sampling:
+		params = fmt.Sprintf(`{"messages":[{"role":"user","content":{"type":"text","text":%q}}],"maxTokens":100}`, label)
+	}
+	x.stream.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":%s}`, id, kind, params), false)
+	return q
+}
+
+// answer takes a response. The first one to a question counts.
+func (s *Server) answer(from *session, m *message) {
+	text := string(m.Result)
+	if m.Error != nil {
+		text = "error " + string(m.Error)
+	}
+	s.mu.Lock()
+	q := from.questions[string(m.ID)]
+	first := ""
+	if q != nil {
+		if first = q.answer; first == "" {
+			q.answer = text
+			q.answered <- text
+		}
+	}
+	s.mu.Unlock()
+	switch {
+	case q == nil:
+		s.Ledger.Break("an answer came for question %s of %s, which was never asked", m.ID, from.id)
+	case first != "":
+		s.Ledger.Again(q.x.run, q.label, first, text, m.Error != nil || isCancel(m.Result))
+	}
+}
+
+func isCancel(result json.RawMessage) bool {
+	var r struct{ Action string }
+	return json.Unmarshal(result, &r) == nil && r.Action == "cancel"
+}
+
+// fits reports whether an answer is one, and says so when it is that to another
+// question.
+func (q *question) fits(answer string) bool {
+	var r struct {
+		Action  string
+		Content struct{ Answer, Text string }
+		Roots   []struct{ URI string }
+	}
+	if json.Unmarshal([]byte(answer), &r) != nil || r.Action == "cancel" {
+		return false
+	}
+	got, want := "", q.label
+	switch q.kind {
+	case Elicit:
+		got = r.Content.Answer
+	case Sampling:
+		got = r.Content.Text
+	case Roots: // it has no params that could tell one from another
+		want = "file:///" + q.x.script.Key
+		if len(r.Roots) == 1 {
+			got = r.Roots[0].URI
+		}
+	}
+	if got != want {
+		q.x.server.Ledger.Break("question %s (%s) was given the answer %s", q.label, q.kind, answer)
+	}
+	return true
+}
+
+// cancelled acts on notifications/cancelled.
+func (s *Server) cancelled(on *session, params json.RawMessage) {
+	var p struct {
+		RequestID json.RawMessage `json:"requestId"`
+	}
+	if json.Unmarshal(params, &p) != nil {
+		return
+	}
+	s.mu.Lock()
+	x := on.calls[string(p.RequestID)]
+	s.mu.Unlock()
+	if x != nil {
+		s.Ledger.Note(x.run, func(r *Run) { r.cancelled = true })
+		x.cancel()
+	}
+}

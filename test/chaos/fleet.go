@@ -1,0 +1,264 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/holdfast-mcp/holdfast/test/fixture/roundrobin"
+)
+
+// Places of replicas. The first one is never killed nor drained, and shows
+// what is left over; the last one is for additional replicas.
+const (
+	survivor = 0
+	extra    = 3
+	slots    = 4
+)
+
+// Fleet is replicas on fixed addresses behind a round-robin, and all links
+// between them.
+type Fleet struct {
+	Mode     string
+	Balancer *roundrobin.Balancer
+	Upstream *Link
+	NATS     *NATS // nil: the replicas form a cluster
+
+	tally  *Tally
+	server *Server
+	binary string
+	dir    string
+	links  *Links
+	cuts   [slots][]*Link // that cut a replica off
+	args   [slots][]string
+	ports  ports
+
+	mu       sync.Mutex
+	replicas [slots]*Replica
+	started  [slots]int
+}
+
+// Modes of the bus.
+const (
+	modeCluster  = "cluster"
+	modeExternal = "external"
+)
+
+const ownerTimeout = 600 * time.Millisecond
+
+// Settings of the replicas. Everything that a run waits for is short.
+const settings = `
+upstreams:
+  - {name: resumable, url: "http://%[1]s/resumable", path: /resumable}
+  - {name: plain, url: "http://%[1]s/plain", path: /plain}
+bus: {owner_timeout: %[2]s}
+calls: {park_ttl: %[3]s, outcome_ttl: 5s, timeout: 25s}
+stream: {after: 150ms, keepalive: 1s}
+shutdown: {delay: 100ms, grace: 3s}
+sessions: {open_timeout: 5s, queue_timeout: 5s}
+upstream: {retry_min: 20ms, idle_conn_ttl: 2s, post_timeout: 5s}
+log: {level: debug}
+`
+
+const parkTTL = 20 * time.Second
+
+// raise starts the fleet, save for the additional replica.
+func raise(ctx context.Context, mode, dir, holdfast, nats string, server *Server, tally *Tally) (f *Fleet, err error) {
+	f = &Fleet{Mode: mode, tally: tally, server: server, binary: holdfast, dir: dir, links: NewLinks()}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.Lower())
+		}
+	}()
+	if f.ports, err = freePorts(); err != nil {
+		return f, err
+	}
+	if f.Upstream, err = f.links.Add("upstream", server.Address); err != nil {
+		return f, err
+	}
+	config, keys := filepath.Join(dir, mode+".yaml"), filepath.Join(dir, "keys")
+	text := fmt.Sprintf(settings, f.Upstream.Address(), ownerTimeout, parkTTL)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		return f, err
+	}
+	if err := os.WriteFile(keys, []byte(strings.Repeat("5eed", 16)+"\n"), 0o600); err != nil {
+		return f, err
+	}
+	if mode == modeExternal {
+		if f.NATS, err = startNATS(ctx, nats, filepath.Join(dir, "nats.log")); err != nil {
+			return f, err
+		}
+	}
+	for slot := range slots {
+		f.args[slot] = []string{"--config", config, "--state-key-file", keys}
+	}
+	if err := f.link(); err != nil {
+		return f, err
+	}
+	var front []string
+	for slot := range slots {
+		front = append(front, f.ports.listen(slot))
+	}
+	if f.Balancer, err = roundrobin.Start(front...); err != nil {
+		return f, err
+	}
+	for slot := range extra {
+		if err := f.Start(ctx, slot); err != nil {
+			return f, err
+		}
+	}
+	return f, f.AwaitPeers(ctx, startWithin)
+}
+
+// link makes the links between the replicas, or those to NATS.
+func (f *Fleet) link() error {
+	for from := range slots {
+		if f.NATS != nil {
+			link, err := f.links.Add(fmt.Sprintf("nats-%d", from), f.NATS.Address)
+			if err != nil {
+				return err
+			}
+			f.cuts[from] = []*Link{link}
+			f.args[from] = append(f.args[from], "--bus-url", "nats://"+link.Address())
+			continue
+		}
+		f.args[from] = append(f.args[from], "--cluster-listen", f.ports.route(from))
+		for to := range slots {
+			if to == from {
+				continue
+			}
+			link, err := f.links.Add(fmt.Sprintf("route-%d-%d", from, to), f.ports.route(to))
+			if err != nil {
+				return err
+			}
+			f.cuts[from], f.cuts[to] = append(f.cuts[from], link), append(f.cuts[to], link)
+			f.args[from] = append(f.args[from], "--cluster-peer", link.Address())
+		}
+	}
+	return nil
+}
+
+// Start starts the replica of a place.
+func (f *Fleet) Start(ctx context.Context, slot int) error {
+	f.mu.Lock()
+	f.started[slot]++
+	log := filepath.Join(f.dir, fmt.Sprintf("%s-%d-%02d.log", f.Mode, slot, f.started[slot]))
+	f.mu.Unlock()
+	r, err := startReplica(ctx, slot, f.binary, log, f.ports.listen(slot), f.ports.admin(slot),
+		f.args[slot], []string{"HOLDFAST_BUS__CLUSTER__SECRET=of all replicas"})
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.replicas[slot] = r
+	return nil
+}
+
+// End ends the replica of a place.
+func (f *Fleet) End(slot int, signal syscall.Signal) error {
+	f.mu.Lock()
+	r := f.replicas[slot]
+	f.replicas[slot] = nil
+	f.mu.Unlock()
+	if r == nil {
+		return nil
+	}
+	if r.died() {
+		return fmt.Errorf("replica %d had died: %s, see %s", slot, r.cmd.ProcessState, r.log.Name())
+	}
+	err := r.end(signal)
+	f.tally.served(r.served)
+	return err
+}
+
+// Replicas are those that run.
+func (f *Fleet) Replicas() (list []*Replica) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, r := range f.replicas {
+		if r != nil {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// AwaitPeers waits until all replicas know each other.
+func (f *Fleet) AwaitPeers(ctx context.Context, most time.Duration) error {
+	for give := time.Now().Add(most); ; {
+		all := f.Replicas()
+		missing := ""
+		for _, r := range all {
+			if _, peers, err := r.status(); err != nil || peers != len(all)-1 {
+				missing = fmt.Sprintf("replica %d knows %d others of %d (%v)", r.Slot, peers, len(all)-1, err)
+			}
+		}
+		if missing == "" {
+			return nil
+		}
+		if time.Now().After(give) || !sleep(ctx, 30*time.Millisecond) {
+			return errors.New(missing)
+		}
+	}
+}
+
+// Lower ends whatever still runs.
+func (f *Fleet) Lower() error {
+	var failures [slots + 1]error
+	var all sync.WaitGroup
+	for slot := range slots { // at once: they wait for each other
+		all.Go(func() { failures[slot] = f.End(slot, syscall.SIGTERM) })
+	}
+	all.Wait()
+	if f.Balancer != nil {
+		f.Balancer.Close()
+	}
+	if f.NATS != nil {
+		failures[slots] = f.NATS.Stop(syscall.SIGTERM)
+	}
+	f.links.Close()
+	return errors.Join(failures[:]...)
+}
+
+// ports are those of all places. Each place has a loopback address of its own,
+// and all have the same route port: what NATS servers tell each other of where
+// a server is (the address that a connection came from, with that server's
+// port) then leads nowhere, and all routes go through the links.
+type ports struct{ route0, listen0, admin0 int }
+
+func (ports) host(slot int) string { return fmt.Sprintf("127.0.0.%d", 10+slot) }
+
+func (p ports) route(slot int) string  { return net.JoinHostPort(p.host(slot), fmt.Sprint(p.route0)) }
+func (p ports) listen(slot int) string { return net.JoinHostPort(p.host(slot), fmt.Sprint(p.listen0)) }
+func (p ports) admin(slot int) string  { return net.JoinHostPort(p.host(slot), fmt.Sprint(p.admin0)) }
+
+// freePorts finds ports that are free at every place, below those that systems
+// give to outgoing connections, so that they stay free.
+func freePorts() (p ports, err error) {
+	for first := 20000 + os.Getpid()%4000*3; first < 32700; first += 3 {
+		p = ports{first, first + 1, first + 2}
+		free := true
+		for slot := range slots {
+			for _, address := range []string{p.route(slot), p.listen(slot), p.admin(slot)} {
+				listener, err := net.Listen("tcp", address)
+				if err != nil {
+					free = false
+					break
+				}
+				_ = listener.Close() // nobody was accepted
+			}
+		}
+		if free {
+			return p, nil
+		}
+	}
+	return p, errors.New("no free ports")
+}

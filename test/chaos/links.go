@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	toxiproxy "github.com/Shopify/toxiproxy/v2"
+	"github.com/rs/zerolog"
+)
+
+// Links are connections that can be broken, made by Toxiproxy.
+type Links struct {
+	server *toxiproxy.ApiServer // without its API: it is only what proxies need
+	all    []*Link
+}
+
+// Link passes connections on to one address.
+type Link struct {
+	proxy *toxiproxy.Proxy
+}
+
+// NewLinks returns an empty set.
+func NewLinks() *Links {
+	return &Links{server: toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())}
+}
+
+// Add opens a link to an address.
+func (l *Links) Add(name, to string) (*Link, error) {
+	link := &Link{toxiproxy.NewProxy(l.server, name, "127.0.0.1:0", to)}
+	if err := link.proxy.Start(); err != nil {
+		return nil, fmt.Errorf("open link %s: %w", name, err)
+	}
+	l.all = append(l.all, link)
+	return link, nil
+}
+
+// Close closes all links.
+func (l *Links) Close() {
+	for _, link := range l.all {
+		link.proxy.Stop()
+	}
+}
+
+// Address is where the link listens, also after it was broken and joined.
+func (l *Link) Address() string {
+	l.proxy.Lock()
+	defer l.proxy.Unlock()
+	return l.proxy.Listen
+}
+
+// Break closes the connections and refuses new ones, until Join.
+func (l *Link) Break() { l.proxy.Stop() }
+
+// Join undoes Break.
+func (l *Link) Join() error {
+	if err := l.proxy.Start(); !errors.Is(err, toxiproxy.ErrProxyAlreadyStarted) {
+		return err
+	}
+	return nil
+}
+
+// Swallow leaves the connections as they are and drops what comes, until
+// Release.
+func (l *Link) Swallow() error {
+	for _, direction := range []string{"upstream", "downstream"} {
+		toxic := `{"name":"swallow-` + direction + `","type":"timeout","stream":"` + direction + `","attributes":{"timeout":0}}`
+		if _, err := l.proxy.Toxics.AddToxicJson(strings.NewReader(toxic)); err != nil {
+			return fmt.Errorf("swallow: %w", err)
+		}
+	}
+	return nil
+}
+
+// Release undoes Swallow. The connections, which have gaps, end.
+func (l *Link) Release() { l.proxy.Toxics.ResetToxics(context.Background()) }

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// Tool is a tool of the legacy server: what may be done for its calls when
+// their replica is lost.
+type Tool string
+
+const (
+	Resumable  Tool = "resumable"  // streams carry event ids: taken over, and never run twice
+	Idempotent Tool = "idempotent" // annotated with idempotentHint: may run again
+	ReadOnly   Tool = "read-only"  // annotated with readOnlyHint: may run again
+	Unsafe     Tool = "unsafe"     // neither: its losses are told
+)
+
+// Endpoint is the path of the tool's upstream.
+func (t Tool) Endpoint() string {
+	if t == Resumable {
+		return "/resumable"
+	}
+	return "/plain"
+}
+
+// Replayable reports whether a call may run twice.
+func (t Tool) Replayable() bool { return t == Idempotent || t == ReadOnly }
+
+// Carried reports whether the failover ladder can carry every call of the tool.
+func (t Tool) Carried() bool { return t != Unsafe }
+
+// Kind is what a question asks for.
+type Kind string
+
+const (
+	Elicit   Kind = "elicitation/create"
+	Sampling Kind = "sampling/createMessage"
+	Roots    Kind = "roots/list"
+)
+
+// Script is what the tool does. The client sends it as the arguments.
+type Script struct {
+	Key      string `json:"key"`      // of the attempt: unique
+	Steps    []Step `json:"steps"`    // one after the other
+	Progress bool   `json:"progress"` // the server reports progress before each step
+	Superior string `json:"superior"` // what becomes of a stream's connection when the stream is resumed
+}
+
+// Step is some work, and then some questions at once.
+type Step struct {
+	Work int    `json:"work"` // milliseconds
+	Asks []Kind `json:"asks"`
+}
+
+// Twice says how a request is sent a second time.
+type Twice uint8
+
+const (
+	Once     Twice = iota
+	AtOnce         // two connections at the same time
+	TooLate        // when the next round has been answered already
+	ways     = int(TooLate) + 1
+	maxSteps = 4
+)
+
+// Plan is what one client does.
+type Plan struct {
+	Index  int
+	Tool   Tool
+	Caller int // which of the callers makes the call
+	Script Script
+	Think  [maxSteps]time.Duration // before the answers to a step's questions
+	Twice  [maxSteps]Twice         // of the request with those answers
+	Break  int                     // the round whose connection the client breaks; -1: none
+	After  time.Duration           // how soon
+	Back   bool                    // it sends the same request again afterwards
+}
+
+const callers = 6
+
+// PlanOf makes the plan of a call from the seed and its number.
+func PlanOf(seed uint64, index int) *Plan {
+	r := rand.New(rand.NewPCG(seed, uint64(index)))
+	p := &Plan{Index: index, Caller: r.IntN(callers), Break: -1}
+	switch n := r.IntN(100); {
+	case n < 48:
+		p.Tool = Resumable
+	case n < 66:
+		p.Tool = Idempotent
+	case n < 82:
+		p.Tool = ReadOnly
+	default:
+		p.Tool = Unsafe
+	}
+	p.Script = Script{Key: fmt.Sprintf("call-%d", index), Progress: r.IntN(2) == 0, Superior: superiors[r.IntN(len(superiors))]}
+	for range 1 + r.IntN(maxSteps) {
+		step := Step{Work: r.IntN(60)}
+		if r.IntN(8) == 0 {
+			step.Work += r.IntN(1200)
+		}
+		for range 1 + r.IntN(3) {
+			step.Asks = append(step.Asks, []Kind{Elicit, Elicit, Sampling, Roots}[r.IntN(4)])
+		}
+		p.Script.Steps = append(p.Script.Steps, step)
+	}
+	for i := range maxSteps {
+		p.Think[i] = time.Duration(r.IntN(900)) * time.Millisecond
+		if r.IntN(10) == 0 {
+			p.Think[i] += time.Duration(r.IntN(2000)) * time.Millisecond
+		}
+		if r.IntN(6) == 0 {
+			p.Twice[i] = Twice(1 + r.IntN(ways-1))
+		}
+	}
+	if r.IntN(12) == 0 {
+		p.Break = r.IntN(len(p.Script.Steps) + 1)
+		p.After = time.Duration(1+r.IntN(80)) * time.Millisecond
+		p.Back = r.IntN(2) == 0
+	}
+	return p
+}
