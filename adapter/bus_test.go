@@ -24,7 +24,7 @@ type lan struct {
 
 // lanPatience is the bus's owner_timeout: by the lan's clock for leases and
 // silence, by the engines' own for how long a round looks for its call.
-const lanPatience = 2 * time.Second
+const lanPatience = time.Second
 
 // lanWindow is how many messages may be under way on one stream.
 const lanWindow = 4
