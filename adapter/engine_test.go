@@ -56,7 +56,9 @@ func newRig(t *testing.T, changes ...change) *rig {
 		c(&settings, &upstream, &shape)
 	}
 	raw := rawserver.New(t, shape)
-	upstream.URL = raw.URL
+	if upstream.URL == "" {
+		upstream.URL = raw.URL
+	}
 	server, err := legacy.NewServer(upstream, zerolog.Nop())
 	if err != nil {
 		t.Fatal(err)

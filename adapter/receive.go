@@ -59,6 +59,12 @@ func (c *call) Fail(err error) {
 	if c.phase == done {
 		return
 	}
+	if errors.Is(err, legacy.ErrUnsent) && c.phase == running && c.x.HasMessage() {
+		c.restart = true // on a connection that is alive
+		c.enter(starting)
+		c.wake()
+		return
+	}
 	// What has met no session has not run; what is harmless may run twice.
 	// Neither where the server has asked something already.
 	if !c.retried && (c.round == 0 || c.resent) && c.phase == running && len(c.inputs) == 0 &&

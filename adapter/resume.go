@@ -231,13 +231,17 @@ func (r *callRound) deliver() {
 		return
 	}
 	c.mu.Unlock()
-	p, err := d.session.TryPost(d.creds, d.answers[0].text)
+	err := legacy.ErrUnsent
+	p := d.session.TryPost(d.creds, d.answers[0].text)
 	if p != nil {
 		err = p.Wait(time.Now().Add(quickPost))
 	}
 	c.mu.Lock()
 	switch {
-	case errors.Is(err, legacy.ErrDeadline): // not sent yet, or not taken yet
+	case errors.Is(err, legacy.ErrUnsent):
+		c.goDeliver(d, nil)
+		return
+	case errors.Is(err, legacy.ErrDeadline): // not taken yet
 		c.goDeliver(d, p)
 		return
 	case err != nil:
@@ -265,11 +269,14 @@ func (c *call) goDeliver(d *delivery, pending *legacy.Posting) {
 			c.raiseLevel(ctx, d.session, d.creds)
 		}
 		for i, a := range d.answers {
-			var err error
+			err := legacy.ErrUnsent
 			if pending != nil && i == 0 {
 				err = pending.WaitLong(ctx)
-			} else if err = c.engine.sure(ctx); err == nil {
-				err = c.post(ctx, d.session, d.creds, a.text)
+			}
+			if errors.Is(err, legacy.ErrUnsent) {
+				if err = c.engine.sure(ctx); err == nil {
+					err = c.post(ctx, d.session, d.creds, a.text)
+				}
 			}
 			legacy.FreeText(a.text)
 			if err != nil {

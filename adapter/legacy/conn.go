@@ -39,6 +39,12 @@ type conn struct {
 	readNow  func(fd uintptr) // what raw.Control calls to read without waiting
 	again    bool             // it would have had to wait
 
+	// unsent is a request that the next read sends before it waits; nil: none.
+	unsent    *[]byte
+	begun     bool          // some of it has gone out
+	unsentErr error         // why the rest has not
+	patience  time.Duration // how long the rest may take
+
 	dry        bool      // reading more is an error: errDry
 	deadline   time.Time // what the read deadline is set to
 	writeUntil time.Time // likewise the write deadline
@@ -72,6 +78,9 @@ func newConn(nc net.Conn) *conn {
 
 // tryRead takes a buffer only when there is something to put into it.
 func (c *conn) tryRead(fd uintptr) bool {
+	if c.unsent != nil {
+		return c.trySend(fd)
+	}
 	if c.buf == nil {
 		c.buf = buffers.Get().(*[bufferSize]byte)
 		c.r, c.w = 0, 0
@@ -115,6 +124,11 @@ func (c *conn) fill() error {
 		return fmt.Errorf("%w: response header over %d bytes", ErrMalformed, bufferSize)
 	}
 	if c.raw == nil {
+		if c.unsent != nil {
+			if err := c.sendRest(); err != nil {
+				return err
+			}
+		}
 		if c.buf == nil {
 			c.buf = buffers.Get().(*[bufferSize]byte)
 		}
@@ -127,7 +141,14 @@ func (c *conn) fill() error {
 		return readError(err)
 	}
 	c.got, c.gotErr = 0, nil
-	if err := c.raw.Read(c.readable); err != nil {
+	err := c.raw.Read(c.readable)
+	if err == nil && c.unsent != nil { // it was not sent whole
+		if err := c.sendRest(); err != nil {
+			return err
+		}
+		err = c.raw.Read(c.readable)
+	}
+	if err != nil {
 		c.dropEmpty()
 		return readError(err)
 	}
@@ -197,8 +218,9 @@ func (c *conn) close() {
 	_ = c.nc.Close()
 }
 
-// free gives the buffer back. The connection must not be read again.
+// free gives the buffers back. The connection must not be read again.
 func (c *conn) free() {
+	c.dropUnsent()
 	c.r, c.w = 0, 0
 	c.dropEmpty()
 }

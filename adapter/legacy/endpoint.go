@@ -355,17 +355,3 @@ func appendLength(dst []byte, n int) []byte {
 	dst = strconv.AppendInt(dst, int64(n), 10)
 	return append(dst, "\r\n\r\n"...)
 }
-
-// send writes a whole request, within timeout or at least half of it. An error means that the server may have it all,
-// unless nothing was written.
-func (c *conn) send(request []byte, timeout time.Duration) (written bool, err error) {
-	// Set anew only when half of it is gone: each time costs a timer.
-	if c.writeUntil.Sub(c.lentAt) < timeout/2 {
-		c.writeUntil = c.lentAt.Add(timeout)
-		if err := c.nc.SetWriteDeadline(c.writeUntil); err != nil {
-			return false, err
-		}
-	}
-	n, err := c.nc.Write(request)
-	return n > 0, err
-}

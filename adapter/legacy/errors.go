@@ -8,6 +8,9 @@ import (
 var (
 	// ErrUnreachable: no connection; nothing was sent.
 	ErrUnreachable = errors.New("upstream cannot be reached")
+	// ErrUnsent: the connection was closed before the first byte of a request
+	// went out. It is an ErrUnreachable.
+	ErrUnsent = fmt.Errorf("%w: its idle connection was closed", ErrUnreachable)
 	// ErrSessionGone: the server does not know the session (404). The request
 	// that met it has not run.
 	ErrSessionGone = errors.New("upstream does not know the session")

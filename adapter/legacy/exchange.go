@@ -98,9 +98,10 @@ func Text() []byte { return getText(0) }
 func FreeText(b []byte) { putText(b) }
 
 // Send writes the request. Without dial it uses an idle connection only, and
-// returns ErrDeadline when there is none. On an error nothing else happens:
-// the caller may Send again after ErrUnreachable or ErrDeadline, since the
-// server has seen nothing.
+// returns ErrDeadline when there is none; the request then goes out with the
+// Step or Run that follows, and the sink hears ErrUnsent where it did not. On
+// an error nothing else happens: the caller may Send again after ErrUnreachable
+// or ErrDeadline, since the server has seen nothing.
 //
 // Hot: once per call.
 func (x *Exchange) Send(ctx context.Context, dial bool) error {
@@ -116,15 +117,15 @@ func (x *Exchange) Send(ctx context.Context, dial bool) error {
 				return err
 			}
 		}
-		space := texts.Get().(*[]byte)
-		request := append((*space)[:0], x.session.postHead...)
-		request = x.session.server.endpoint.appendCredentials(request, x.creds)
-		request = appendLength(request, len(x.message))
-		request = append(request, x.message...)
-		written, err := c.send(request, x.session.server.settings.WriteTimeout)
-		if *space = request[:0]; cap(request) <= maxPooled {
-			texts.Put(space)
+		request := x.session.appendPost(x.creds, x.message)
+		timeout := x.session.server.settings.WriteTimeout
+		if !dial {
+			c.sendByRead(request, timeout)
+			x.phase = phaseHead
+			return x.setConn(c)
 		}
+		written, err := c.send(*request, timeout)
+		freeSpace(request)
 		if err != nil {
 			c.close()
 			c.free()

@@ -21,32 +21,14 @@ type Posting struct {
 // StartPost sends a notification or an answer; Posting.Wait tells whether the
 // server took it. ErrUnreachable: the server has seen nothing.
 func (s *Session) StartPost(ctx context.Context, creds Credentials, text []byte) (*Posting, error) {
-	return s.startPost(creds, text, func() (*conn, error) { return s.server.endpoint.conn(ctx) })
-}
-
-// TryPost is StartPost on an idle connection; ErrDeadline says that there is
-// none.
-func (s *Session) TryPost(creds Credentials, text []byte) (*Posting, error) {
-	return s.startPost(creds, text, func() (*conn, error) {
-		if c := s.server.endpoint.idleConn(); c != nil {
-			return c, nil
-		}
-		return nil, ErrDeadline
-	})
-}
-
-func (s *Session) startPost(creds Credentials, text []byte, connect func() (*conn, error)) (*Posting, error) {
 	for {
-		c, err := connect()
+		c, err := s.server.endpoint.conn(ctx)
 		if err != nil {
 			return nil, err
 		}
-		request := append(getText(len(text)+1024), s.postHead...)
-		request = s.server.endpoint.appendCredentials(request, creds)
-		request = appendLength(request, len(text))
-		request = append(request, text...)
-		written, err := c.send(request, s.server.settings.WriteTimeout)
-		putText(request)
+		request := s.appendPost(creds, text)
+		written, err := c.send(*request, s.server.settings.WriteTimeout)
+		freeSpace(request)
 		if err == nil {
 			return &Posting{session: s, conn: c}, nil
 		}
@@ -59,6 +41,27 @@ func (s *Session) startPost(creds Credentials, text []byte, connect func() (*con
 			return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
 		}
 	}
+}
+
+// TryPost is StartPost on an idle connection; nil says that there is none. It
+// may leave the sending to Wait, which returns ErrUnsent where that fails.
+func (s *Session) TryPost(creds Credentials, text []byte) *Posting {
+	c := s.server.endpoint.idleConn()
+	if c == nil {
+		return nil
+	}
+	c.sendByRead(s.appendPost(creds, text), s.server.settings.WriteTimeout)
+	return &Posting{session: s, conn: c}
+}
+
+// appendPost builds a whole POST in a buffer of texts.
+func (s *Session) appendPost(creds Credentials, text []byte) *[]byte {
+	space := texts.Get().(*[]byte)
+	request := append((*space)[:0], s.postHead...)
+	request = s.server.endpoint.appendCredentials(request, creds)
+	request = appendLength(request, len(text))
+	*space = append(request, text...)
+	return space
 }
 
 // Wait returns nil once the server has taken the message: spec 2025-11-25,

@@ -23,3 +23,11 @@ func putText(b []byte) {
 	}
 	texts.Put(&b)
 }
+
+// freeSpace gives a buffer back that texts has lent with its pointer, which
+// saves the pointer's allocation.
+func freeSpace(b *[]byte) {
+	if cap(*b) <= maxPooled {
+		texts.Put(b)
+	}
+}
