@@ -7,6 +7,8 @@ import (
 	"net"
 	"sync"
 	"syscall"
+
+	"github.com/holdfast-mcp/holdfast/adapter/socket"
 )
 
 // ahead is what was read of a request together with its first byte. With
@@ -40,10 +42,7 @@ func (a *ahead) start(c net.Conn) {
 	a.raw = raw
 	a.fill = func(fd uintptr) bool {
 		buf := aheads.Get().(*[aheadSize]byte)
-		n, err := syscall.Read(int(fd), buf[:])
-		for err == syscall.EINTR {
-			n, err = syscall.Read(int(fd), buf[:])
-		}
+		n, err := socket.Read(fd, buf[:])
 		if n > 0 {
 			a.buf, a.rest, a.err = buf, buf[:n], nil
 			return true

@@ -70,6 +70,9 @@ func exhausted(err error) bool {
 func (d *doors) admit(c net.Conn) *conn {
 	admitted := &conn{Conn: c, doors: d, fd: descriptor(c)}
 	admitted.ahead.start(c)
+	if d.plain {
+		admitted.outlet.start(c)
+	}
 	d.mu.Lock()
 	full := d.limit > 0 && len(d.conns) >= d.limit
 	if !full {
@@ -122,6 +125,7 @@ type conn struct {
 	reads      int       // of the socket
 	served     int       // reads when the last request was handled
 	ahead      ahead
+	outlet     outlet // not for TLS, which may also write when it is closed
 }
 
 // Read reads from the connection.
@@ -190,6 +194,9 @@ func (c *conn) Write(p []byte) (int, error) {
 		if err := c.Conn.SetWriteDeadline(c.writeUntil); err != nil {
 			return 0, err
 		}
+	}
+	if c.outlet.usable() {
+		return c.outlet.write(p)
 	}
 	return c.Conn.Write(p)
 }

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/holdfast-mcp/holdfast/adapter/socket"
 )
 
 // bufferSize holds the response header and, mostly, the whole first message.
@@ -61,7 +63,7 @@ func newConn(nc net.Conn) *conn {
 		if raw, err := sc.SyscallConn(); err == nil {
 			c.raw, c.peer = raw, raw
 			c.readable = c.tryRead
-			c.checkHup = func(fd uintptr) { c.hup = hungUp(int(fd)) }
+			c.checkHup = func(fd uintptr) { c.hup = hungUp(fd) }
 			c.readNow = func(fd uintptr) { c.again = !c.tryRead(fd) }
 		}
 	} else if t, ok := nc.(*tls.Conn); ok {
@@ -85,12 +87,7 @@ func (c *conn) tryRead(fd uintptr) bool {
 		c.buf = buffers.Get().(*[bufferSize]byte)
 		c.r, c.w = 0, 0
 	}
-	for {
-		c.got, c.gotErr = syscall.Read(int(fd), c.buf[c.w:])
-		if c.gotErr != syscall.EINTR {
-			break
-		}
-	}
+	c.got, c.gotErr = socket.Read(fd, c.buf[c.w:])
 	if c.gotErr == syscall.EAGAIN {
 		c.dropEmpty()
 		return false
@@ -212,6 +209,13 @@ func (c *conn) stale() bool {
 	}
 	err := c.peer.Control(c.checkHup)
 	return c.hup || err != nil
+}
+
+// hungUp: an idle connection that is readable was closed, or is out of step.
+func hungUp(fd uintptr) bool {
+	var b [1]byte
+	_, err := socket.Peek(fd, b[:])
+	return err != syscall.EAGAIN
 }
 
 func (c *conn) close() {

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// socket returns a connection and the server's end of it.
-func socket(t testing.TB) (*conn, *net.TCPConn) {
+// pair returns a connection and the server's end of it.
+func pair(t testing.TB) (*conn, *net.TCPConn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -68,7 +68,7 @@ func endpointFor(t testing.TB, url string) *endpoint {
 // A buffer for each of thousands of waiting connections would be most of their
 // memory.
 func TestConnHoldsNoBufferWhileItWaits(t *testing.T) {
-	c, server := socket(t)
+	c, server := pair(t)
 	expectNone := func(when string) {
 		t.Helper()
 		if c.buf != nil {
@@ -109,7 +109,7 @@ func TestConnHoldsNoBufferWhileItWaits(t *testing.T) {
 
 // What a deadline cuts short can be gone on with.
 func TestConnReadsOnAfterADeadline(t *testing.T) {
-	c, server := socket(t)
+	c, server := pair(t)
 	text := head("HTTP/1.1 200 OK", "Content-Type: application/json", "Transfer-Encoding: chunked") + "5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n"
 	headRead := false
 	var body []byte
@@ -142,7 +142,7 @@ func TestConnReadsOnAfterADeadline(t *testing.T) {
 
 func TestIdleConnIsReused(t *testing.T) {
 	e := endpointFor(t, "http://127.0.0.1:1/mcp")
-	c, server := socket(t)
+	c, server := pair(t)
 	write(t, server, head("HTTP/1.1 200 OK", "Content-Length: 5")+"hello")
 	if got, err := readBody(c); got != "hello" || err != nil {
 		t.Fatal(got, err)
@@ -173,7 +173,7 @@ func TestIdleConnThatIsOfNoUse(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := endpointFor(t, "http://127.0.0.1:1/mcp")
-			c, server := socket(t)
+			c, server := pair(t)
 			write(t, server, head("HTTP/1.1 200 OK", "Content-Length: 2")+"ok")
 			if _, err := readBody(c); err != nil {
 				t.Fatal(err)
@@ -217,7 +217,7 @@ func TestTerminatorThatComesLate(t *testing.T) {
 	const rest = "\r\n0\r\n\r\n"
 	for at := range len(rest) + 1 {
 		e := endpointFor(t, "http://127.0.0.1:1/mcp")
-		c, server := socket(t)
+		c, server := pair(t)
 		write(t, server, head("HTTP/1.1 200 OK", "Transfer-Encoding: chunked")+"5\r\nevent"+rest[:at])
 		if err := c.readHead(); err != nil {
 			t.Fatal(err)
@@ -264,7 +264,7 @@ func TestTerminatorThatDoesNotCome(t *testing.T) {
 		"two terminators": "\r\n0\r\n\r\n0\r\n\r\n", "another response": "\r\n0\r\n\r\nHTTP/1.1 200 OK\r\n\r\n",
 	} {
 		e := endpointFor(t, "http://127.0.0.1:1/mcp")
-		c, server := socket(t)
+		c, server := pair(t)
 		write(t, server, head("HTTP/1.1 200 OK", "Transfer-Encoding: chunked")+"5\r\nevent")
 		if err := c.readHead(); err != nil {
 			t.Fatal(err)
@@ -285,7 +285,7 @@ func TestTerminatorThatDoesNotCome(t *testing.T) {
 	}
 	// Nothing comes at all: after a second the connection is closed.
 	e := endpointFor(t, "http://127.0.0.1:1/mcp")
-	c, server := socket(t)
+	c, server := pair(t)
 	write(t, server, head("HTTP/1.1 200 OK", "Transfer-Encoding: chunked")+"5\r\nevent")
 	if err := c.readHead(); err != nil {
 		t.Fatal(err)
@@ -305,7 +305,7 @@ func TestIdleConnsAreBounded(t *testing.T) {
 	e.settings.MaxIdleConns = 3
 	var conns []*conn
 	for range 5 {
-		c, server := socket(t)
+		c, server := pair(t)
 		write(t, server, head("HTTP/1.1 200 OK", "Content-Length: 0"))
 		if _, err := readBody(c); err != nil {
 			t.Fatal(err)
@@ -329,7 +329,7 @@ func TestIdleConnsAreBounded(t *testing.T) {
 		t.Errorf("%d connections are kept after their time", len(e.idle))
 	}
 	e.close()
-	c, server := socket(t)
+	c, server := pair(t)
 	write(t, server, head("HTTP/1.1 200 OK", "Content-Length: 0"))
 	if _, err := readBody(c); err != nil {
 		t.Fatal(err)

@@ -4,13 +4,6 @@ package legacy
 
 import "golang.org/x/sys/unix"
 
-// hungUp: an idle connection that is readable was closed, or is out of step.
-func hungUp(fd int) bool {
-	fds := [1]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-	n, err := unix.Poll(fds[:], 0)
-	return err != nil || n > 0
-}
-
 // closedByPeer looks for the end of the connection only, not for bytes: POLLHUP
 // is reported without being asked for.
 func closedByPeer(fd int) bool {

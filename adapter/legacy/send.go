@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"syscall"
 	"time"
+
+	"github.com/holdfast-mcp/holdfast/adapter/socket"
 )
 
 // send writes a whole request, within timeout or at least half of it. An error
@@ -35,10 +37,7 @@ func (c *conn) sendByRead(request *[]byte, timeout time.Duration) {
 // Hot: once per request.
 func (c *conn) trySend(fd uintptr) (done bool) {
 	request := *c.unsent
-	n, err := syscall.Write(int(fd), request)
-	for err == syscall.EINTR {
-		n, err = syscall.Write(int(fd), request)
-	}
+	n, err := socket.Write(fd, request)
 	if n == len(request) {
 		c.dropUnsent()
 		return false

@@ -23,7 +23,7 @@ func request(text string) *[]byte {
 func TestReadSendsTheRequest(t *testing.T) {
 	for name, size := range map[string]int{"small": 100, "more than fits into the sockets": 16 << 20} {
 		t.Run(name, func(t *testing.T) {
-			c, server := socket(t)
+			c, server := pair(t)
 			text := bytes.Repeat([]byte("x"), size)
 			arrived := make(chan bool, 1)
 			go func() {
@@ -50,7 +50,7 @@ func TestReadSendsTheRequest(t *testing.T) {
 // A deadline that passes before the read can begin leaves the request to the
 // next read, which sends it once.
 func TestReadSendsTheRequestAfterADeadline(t *testing.T) {
-	c, server := socket(t)
+	c, server := pair(t)
 	c.sendByRead(request("request"), time.Second)
 	c.setDeadline(time.Unix(1, 0))
 	if err := c.readHead(); !errors.Is(err, ErrDeadline) {
@@ -72,7 +72,7 @@ func TestReadSendsTheRequestAfterADeadline(t *testing.T) {
 }
 
 func TestReadTellsThatNothingWasSent(t *testing.T) {
-	c, _ := socket(t)
+	c, _ := pair(t)
 	if err := c.nc.(*net.TCPConn).CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func TestReadTellsThatNothingWasSent(t *testing.T) {
 
 // A write that ends after some bytes: the server may have got the request.
 func TestReadTellsThatSomeWasSent(t *testing.T) {
-	c, server := socket(t)
+	c, server := pair(t)
 	go func() {
 		_, _ = io.ReadFull(server, make([]byte, 1<<20))
 		_ = server.SetLinger(0)
