@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net"
 	"os"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -30,6 +31,7 @@ import (
 func serve(ctx context.Context, c *config.Config, stderr io.Writer) error {
 	log := newLogger(c.Log, stderr)
 	raiseFiles(log)
+	defer runtime.KeepAlive(newHeapFloor())
 	var running sync.WaitGroup
 	defer running.Wait()
 	ctx, stop := context.WithCancel(ctx)
