@@ -8,6 +8,7 @@ FUZZTIME ?= 20s
 
 # Fuzz targets as package:target; test/readme holds the list to the code.
 FUZZ = \
+	./adapter:FuzzWire \
 	./adapter/jsonrpc:FuzzAppendQuote \
 	./adapter/jsonrpc:FuzzDigest \
 	./adapter/jsonrpc:FuzzFoldsTo \
@@ -64,6 +65,10 @@ real: ## published servers behind Holdfast, against a direct client (needs npm)
 .PHONY: bench
 bench: ## speed and memory, beside nginx and the server alone (needs nginx)
 	$(GO) run ./test/bench
+
+.PHONY: chaos
+chaos: ## replicas killed, drained and cut off under load (needs Linux; CHAOS_SEED=, CHAOS_CALLS=)
+	$(GO) run ./test/chaos
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME

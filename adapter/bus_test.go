@@ -13,13 +13,14 @@ import (
 // until a test moves it, so that a lease ends when the test says so: who is
 // plugged in is heard all the time, and who is not, never again until then.
 type lan struct {
-	mu      sync.Mutex
-	clock   time.Duration
-	changed chan struct{} // closed, and made anew, whenever something happens
-	ports   []*port
-	talks   map[*talk]struct{}
-	asked   map[Kind]int
-	serving sync.WaitGroup
+	mu       sync.Mutex
+	clock    time.Duration
+	patience time.Duration
+	changed  chan struct{} // closed, and made anew, whenever something happens
+	ports    []*port
+	talks    map[*talk]struct{}
+	asked    map[Kind]int
+	serving  sync.WaitGroup
 }
 
 // lanPatience is the bus's owner_timeout: by the lan's clock for leases and
@@ -30,7 +31,7 @@ const lanPatience = time.Second
 const lanWindow = 4
 
 func newLan() *lan {
-	return &lan{changed: make(chan struct{}), talks: make(map[*talk]struct{}), asked: make(map[Kind]int)}
+	return &lan{patience: lanPatience, changed: make(chan struct{}), talks: make(map[*talk]struct{}), asked: make(map[Kind]int)}
 }
 
 // port is one replica's place on the lan, and its Bus.
@@ -92,7 +93,7 @@ func (p *port) unplug() {
 
 func (p *port) plug() {
 	p.lan.change(func() {
-		if p.cut && p.lan.clock-p.since >= lanPatience {
+		if p.cut && p.lan.clock-p.since >= p.lan.patience {
 			p.lapses++
 		}
 		p.cut, p.listening = false, p.lan.clock
@@ -152,7 +153,7 @@ func (p *port) others(like func(*port) bool) []string {
 	defer l.mu.Unlock()
 	var ids []string
 	for _, q := range l.ports {
-		if q != p && !q.left && l.clock-p.heard(q) <= lanPatience && like(q) {
+		if q != p && !q.left && l.clock-p.heard(q) <= l.patience && like(q) {
 			ids = append(ids, q.id)
 		}
 	}
@@ -179,7 +180,7 @@ func (p *port) Heard(replica string) (time.Duration, bool) {
 func (p *port) Confirmed() bool {
 	p.lan.mu.Lock()
 	defer p.lan.mu.Unlock()
-	return !p.revoked && (!p.cut || p.lan.clock-p.since < lanPatience)
+	return !p.revoked && (!p.cut || p.lan.clock-p.since < p.lan.patience)
 }
 
 // Lapses implements Bus.
@@ -200,7 +201,7 @@ func (p *port) Status() (bool, string) {
 }
 
 // Patience implements Bus.
-func (p *port) Patience() time.Duration { return lanPatience }
+func (p *port) Patience() time.Duration { return p.lan.patience }
 
 // Tell implements Bus.
 func (p *port) Tell(replica string, kind Kind, message []byte) {
@@ -281,7 +282,7 @@ func (t *talk) look() {
 		case t.server.err != nil:
 			t.asker.over(ErrClosed)
 		}
-	case t.opened && t.to.left, l.clock-t.cutAt > lanPatience:
+	case t.opened && t.to.left, l.clock-t.cutAt > l.patience:
 		t.lose()
 	case !t.opened && t.to != nil && t.to.left:
 		t.asker.err = ErrNobody

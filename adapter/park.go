@@ -68,10 +68,13 @@ func (c *call) seal() []byte {
 		Ran: uint32(max(c.parkedAt.Sub(c.begun), 0) / time.Second), Transcript: c.transcript, Cut: c.cut,
 	}
 	plain := t
+	// What nobody could make use of, the client need not carry.
 	if c.x != nil {
-		t.Position = state.Position(c.x.Position())
+		if at := c.x.Position(); at.Event != "" {
+			t.Position = state.Position(at)
+		}
 	}
-	if t.Position.Event != "" || c.engine.settings.Replay != ReplayNever {
+	if t.Position.Event != "" || c.x == nil || c.replayable(c.x.Session()) {
 		c.describe(&t)
 	}
 	limit := c.engine.settings.MaxState

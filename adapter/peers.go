@@ -30,6 +30,9 @@ func (p *Peers) Self() string { return p.self }
 // Live are the other replicas that are known to live.
 func (p *Peers) Live() []string { return p.bus.Live() }
 
+// Confirmed reports whether this replica holds its lease.
+func (p *Peers) Confirmed() bool { return p.bus.Confirmed() }
+
 // Request asks a replica, and returns its answer.
 func (p *Peers) Request(ctx context.Context, replica string, body []byte) ([]byte, error) {
 	stream, err := p.bus.Ask(ctx, replica, KindSession, p.seal(body, contextRound))

@@ -17,7 +17,7 @@ type record struct {
 	session *legacy.Session
 	request string // the request id at the server
 	asked   []byte // raw ids of the open input requests, each behind its kind
-	until   int64  // Unix nanoseconds
+	until   int64  // Unix nanoseconds; not before its request states are refused
 	since   uint64 // since when the call is this replica's, in Unix nanoseconds
 }
 
@@ -38,7 +38,7 @@ func (c *call) release() bool {
 		return false
 	}
 	s := c.x.Session()
-	rec := &record{session: s, request: at.Request, until: c.until.UnixNano(), since: c.since}
+	rec := &record{session: s, request: at.Request, until: (c.until.Unix() + 2) * int64(time.Second), since: c.since}
 	for _, in := range c.inputs {
 		kind := byte('o')
 		if in.Method == mcp.MethodElicit {

@@ -98,7 +98,7 @@ func (f *replicas) die(r *rig) {
 }
 
 // giveUp lets so much time pass that a silent replica's calls may be taken over.
-func (f *replicas) giveUp() { f.lan.advance(2 * lanPatience) }
+func (f *replicas) giveUp() { f.lan.advance(2 * f.lan.patience) }
 
 func (f *replicas) end() {
 	for _, r := range f.rigs {

@@ -118,6 +118,10 @@ func (c *call) transcribe(responses []byte) []answer {
 
 // record puts an answer into the transcript. mu is held.
 func (c *call) record(in *input, value []byte) {
+	if c.x != nil && !c.replayable(c.x.Session()) {
+		c.cut = true // it will never be asked again
+		return
+	}
 	kind, ok := state.KindOf(in.Method)
 	if !ok || len(c.transcript) >= state.MaxTranscript {
 		c.cut = true
@@ -305,8 +309,12 @@ func (c *call) replaySession(ctx context.Context) (*legacy.Session, error) {
 		s.LoadRules(ctx, creds)
 	}
 	if !c.replayable(s) {
+		err := s.ToolsUnknown()
 		s.Return(c.eligible)
-		return nil, nil
+		if err == nil || c.method != mcp.MethodToolsCall {
+			return nil, nil
+		}
+		return nil, asRefusal(err, true)
 	}
 	return s, nil
 }

@@ -45,7 +45,7 @@ func (b *Bus) startServer() (string, error) {
 	if b.mode == Clustered {
 		log.secret = o.Cluster.Password
 	}
-	srv.SetLoggerV2(log, b.log.log.GetLevel() <= zerolog.DebugLevel, false, false)
+	srv.SetLoggerV2(log, b.log.log.GetLevel() <= zerolog.TraceLevel, false, false)
 	b.srv = srv
 	srv.Start()
 	if !srv.ReadyForConnections(5 * time.Second) {
@@ -141,7 +141,7 @@ func (l *serverLog) text(format string, v []any) string {
 }
 
 func (l *serverLog) debug(format string, v []any) {
-	l.log.log.Debug().Str("nats", l.text(format, v)).Msg("embedded NATS server")
+	l.log.log.Trace().Str("nats", l.text(format, v)).Msg("embedded NATS server")
 }
 
 func (l *serverLog) warn(format string, v []any) {

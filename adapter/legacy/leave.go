@@ -7,8 +7,11 @@ import (
 )
 
 // endElsewhere reports whether the session is left to other replicas: one of
-// them holds it, or uses it and takes it over.
+// them holds it, or uses it and takes it over, or may without this one knowing.
 func (s *Server) endElsewhere(ctx context.Context, session *Session) bool {
+	if s.settings.Peers != nil && session.id != "" && !session.isGone() && !s.settings.Peers.Confirmed() {
+		return true
+	}
 	if !session.reach() || session.isGone() {
 		return false
 	}

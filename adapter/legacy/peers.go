@@ -14,6 +14,9 @@ type Peers interface {
 	// Live returns the other replicas that are known to live. It is cheap, and
 	// does not block.
 	Live() []string
+	// Confirmed reports whether this replica holds its lease. While it does not,
+	// others may use its sessions whom it does not hear.
+	Confirmed() bool
 	// Request asks a replica, whose Server.Answer answers; for a session to be
 	// opened, or a place in a queue, that may take as long as Settings.OpenTimeout
 	// or QueueTimeout. An error: it has not answered. When ctx ends, so does that of

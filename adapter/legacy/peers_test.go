@@ -32,6 +32,8 @@ type member struct {
 
 func (p *member) Self() string { return p.self }
 
+func (p *member) Confirmed() bool { return true }
+
 func (p *member) Live() []string {
 	p.mesh.mu.Lock()
 	defer p.mesh.mu.Unlock()

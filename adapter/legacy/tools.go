@@ -2,6 +2,7 @@ package legacy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -16,6 +17,8 @@ type tools struct {
 	mu       sync.Mutex
 	rules    map[string][]mcp.ParamRule
 	harmless map[string]struct{}
+	listed   bool      // the server has said once
+	err      error     // why it was not listed last
 	until    time.Time // zero: not known
 	pending  chan struct{}
 }
@@ -28,6 +31,9 @@ const maxHarmless = 4096
 
 // maxPages bounds how many pages of tools/list are read.
 const maxPages = 64
+
+// away is how long a server that was not reached is not asked again.
+const away = 250 * time.Millisecond
 
 // Rules returns the header rules of a tool, if what tools/list said is known
 // and fresh.
@@ -57,9 +63,21 @@ func (s *Session) Harmless(tool string) bool {
 	return ok
 }
 
+// ToolsUnknown returns why nothing is known of the server's tools, or nil.
+func (s *Session) ToolsUnknown() error {
+	t := &s.entry.tools
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.listed {
+		return nil
+	}
+	return t.err
+}
+
 // LoadRules asks the server for its tools, once however many calls wait. When
 // that fails, it is not asked again for a while: a legacy server reads no
 // Mcp-Param header, so that nothing depends on the rules but the client's view.
+// What was known before stays known.
 func (s *Session) LoadRules(ctx context.Context, creds Credentials) {
 	t := &s.entry.tools
 	for {
@@ -87,14 +105,19 @@ func (s *Session) LoadRules(ctx context.Context, creds Credentials) {
 	close(t.pending)
 	t.pending = nil
 	ttl := s.server.settings.ToolsTTL
-	if err != nil {
+	if t.err = err; err != nil {
 		if ctx.Err() != nil {
 			return
 		}
 		s.server.noisy.Warn().Err(err).Str("upstream", s.server.settings.Name).Msg("tools not listed: Mcp-Param headers go unchecked")
 		ttl = min(ttl, 10*time.Second)
+		if errors.Is(err, ErrUnreachable) || errors.Is(err, ErrBroken) {
+			ttl = min(ttl, away)
+		}
+	} else {
+		t.rules, t.harmless, t.listed = rules, harmless, true
 	}
-	t.rules, t.harmless, t.until = rules, harmless, time.Now().Add(ttl)
+	t.until = time.Now().Add(ttl)
 }
 
 func (s *Session) readTools(ctx context.Context, creds Credentials) (rules map[string][]mcp.ParamRule, harmless map[string]struct{}, err error) {

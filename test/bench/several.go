@@ -89,8 +89,9 @@ func (b *trial) plainSpread(ctx context.Context, fleets map[string]*fleet) error
 	b.goal("plain calls of several replicas: rounds that were forwarded", report.AtMost, 0, "", forwarded, "")
 	b.goal("plain call through three replicas: CPU against three that know nothing of each other", report.AtMost, 1.05, "x",
 		median(all, fleetName(3), cpu)/median(all, apart, cpu), "1.0x")
-	b.goal("plain call through three replicas: bytes written against one replica", report.AtMost, 1.05, "x",
-		median(all, fleetName(3), written)/median(all, fleetName(1), written), "1.0x")
+	// A call that takes a hop writes more than a thousand; heartbeats are few.
+	b.goal("plain call through three replicas: bytes written beyond those of one replica", report.AtMost, 20, "",
+		median(all, fleetName(3), written)-median(all, fleetName(1), written), "0")
 	return nil
 }
 
@@ -136,7 +137,7 @@ func (b *trial) fleetTable(title, unit string, perCall float64, targets []*targe
 	t := report.Table{
 		Title: title,
 		Head:  []string{"fleet", unit + "/s", "p50 us", "p99 us", "CPU us per call", "bytes written per call", "calls", "failed"},
-		Note:  "medians over the slices; CPU and bytes are the sum over the replicas",
+		Note:  "medians over the slices; CPU and bytes are the sum over the replicas; bytes: by write(2) and writev(2), as all that goes to another replica",
 	}
 	for _, target := range targets {
 		name, s := target.name, all[target.name]

@@ -23,6 +23,8 @@
 // The plans of calls and faults come from the seed alone. How they meet does
 // not, so that a seed shows the same mix again, not the same run.
 //
-// What must hold is in verdict.go. The program needs Linux (/proc, and loopback
+// What must hold is in ledger.go (what the server saw), load.go (what clients
+// were told) and leftover.go; the run fails, too, when a fault or a rung of the
+// failover ladder did not happen often enough. The program needs Linux (/proc, and loopback
 // addresses beside 127.0.0.1).
 package main

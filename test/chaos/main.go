@@ -51,6 +51,7 @@ type Options struct {
 	Workers int
 	Modes   []string
 	Limit   time.Duration
+	Smoke   bool // too short for all faults and all rungs
 }
 
 // Of a full run.
@@ -117,7 +118,12 @@ func run(ctx context.Context, o Options, stdout io.Writer) (err error) {
 		}
 	}
 	t.tally.Print(stdout)
-	broken := append(t.broken, t.tally.Short(o.Faults)...)
+	broken := t.broken
+	if !o.Smoke {
+		broken = append(broken, t.tally.Short(o.Faults, Faults, rungs)...)
+	} else {
+		broken = append(broken, t.tally.Short(1, []Fault{Kills, Drains, Adds, CutsOff, UpstreamCuts}, []string{"local", "forwarded"})...)
+	}
 	if n := t.tally.carried(); n < o.Calls {
 		broken = append(broken, fmt.Sprintf("calls whose clients held a request state and stayed: %d, want %d", n, o.Calls))
 	}

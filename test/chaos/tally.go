@@ -85,7 +85,7 @@ func (t *Tally) served(rounds map[string]float64) {
 	}
 }
 
-// calls is how many calls ended whose client held a request state, did not
+// carried is how many calls ended whose client held a request state, did not
 // itself disconnect, and which the ladder can carry.
 func (t *Tally) carried() (n int) {
 	t.mu.Lock()
@@ -101,12 +101,12 @@ func (t *Tally) carried() (n int) {
 // rungs are the ways in which rounds are served.
 var rungs = []string{"local", "forwarded", "taken_over", "replayed", "refused"}
 
-// Short are the kinds of faults and the rungs that there were fewer than so
-// many of.
-func (t *Tally) Short(least int) (list []string) {
+// Short are those of some faults and rungs that there were fewer than so many
+// of.
+func (t *Tally) Short(least int, faults []Fault, rungs []string) (list []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, f := range Faults {
+	for _, f := range faults {
 		if t.faults[f] < least {
 			list = append(list, fmt.Sprintf("%s: %d times, want %d", f, t.faults[f], least))
 		}

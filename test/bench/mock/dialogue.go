@@ -157,7 +157,8 @@ func (c *conn) answer(head wire.Head, id, result []byte) {
 	event = append(event, "\n\n"...)
 	switch {
 	case q.tool == large && accepted:
-		q.endLarge(event[:behind], wire.LargeText(), event[behind:])
+		// More than connections hold: its client may read it after this answer's own.
+		c.server.wg.Go(func() { q.endLarge(event[:behind], wire.LargeText(), event[behind:]) })
 	case q.tool == meet:
 		c.server.met.join(c.server, func() { q.end(event) })
 	default:

@@ -36,8 +36,8 @@ func CPUs(pids []int) (time.Duration, error) {
 	return sum, nil
 }
 
-// Written returns how many bytes processes have written with system calls, to
-// sockets as well.
+// Written returns how many bytes processes have written with write(2) and its
+// kin, to sockets as well. The kernel does not count send(2) and its kin there.
 func Written(pids []int) (int64, error) {
 	var sum int64
 	for _, pid := range pids {
