@@ -73,8 +73,12 @@ func (e *Engine) Shutdown(ctx context.Context) {
 	e.calls.close()
 }
 
-// peered reports whether another replica lives.
-func (e *Engine) peered() bool { return e.settings.Bus != nil && len(e.settings.Bus.Live()) > 0 }
+// peered reports whether another replica lives, or may live without this one
+// hearing of it.
+func (e *Engine) peered() bool {
+	b := e.settings.Bus
+	return b != nil && (len(b.Live()) > 0 || !b.Confirmed())
+}
 
 // letGo ends the rounds of running calls that may be let go, now and from now
 // on.

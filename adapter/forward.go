@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"sync"
@@ -57,6 +58,8 @@ func (r *forwardRound) Next(until time.Time) (Event, error) {
 		switch {
 		case gone:
 			return Event{}, ErrGone
+		case local == nil && r.engine.letting.Load():
+			return r.letGo(), nil
 		case local != nil:
 			ev, err := local.Next(until)
 			if !errors.Is(err, errAway) {
@@ -84,7 +87,14 @@ func (r *forwardRound) Next(until time.Time) (Event, error) {
 // read returns what the other replica says next. An empty event without an
 // error says that it is of no more use.
 func (r *forwardRound) read(stream Stream, until time.Time) (Event, error) {
-	message, err := stream.Recv(until)
+	soon := time.Now().Add(letPoll)
+	if soon.After(until) {
+		soon = until
+	}
+	message, err := stream.Recv(soon)
+	if errors.Is(err, ErrDeadline) && soon.Before(until) {
+		return Event{}, nil
+	}
 	if err == nil {
 		var ev Event
 		if ev, err = r.open(message); err == nil || !errors.Is(err, errAway) && !errors.Is(err, errWire) {
@@ -106,6 +116,20 @@ func (r *forwardRound) read(stream Stream, until time.Time) (Event, error) {
 	r.drop()
 	r.climb.failed(err)
 	return Event{}, nil
+}
+
+// letPoll is how often a round looks whether its replica is about to stop.
+const letPoll = time.Second
+
+// letGo tells the client to come back with the request state that it came with,
+// because this replica stops: another one brings it to its call, which knows the
+// round already. The stream is left to the end of the bus: closing it now would
+// say that the client has gone.
+func (r *forwardRound) letGo() Event {
+	r.mu.Lock()
+	r.stream = nil
+	r.mu.Unlock()
+	return Event{Outcome: &Outcome{Method: r.req.Method, State: bytes.Clone(r.req.RequestState)}}
 }
 
 // over says why the round's context has ended.

@@ -45,7 +45,7 @@ func (c *call) ask(id []byte, method string, params []byte) {
 		return
 	}
 	in := c.newInput(id, method, params)
-	if c.answerAgain(in) || in.hinted && c.answerEarly(in) {
+	if c.sure() && (c.answerAgain(in) || in.hinted && c.answerEarly(in)) {
 		return
 	}
 	now := time.Now()
@@ -199,9 +199,14 @@ func (c *call) legacyAnswer(in *input, value []byte) []byte {
 
 func isResultType(name []byte) bool { return string(name) == "resultType" }
 
-// reply posts a text to the server in the background. mu is held.
+// sure reports whether the server may be told something: whether no other
+// replica can have the call. mu is held.
+func (c *call) sure() bool { return c.round == 0 || c.engine.confirmed() }
+
+// reply posts a text to the server in the background, unless the call may be
+// another replica's. mu is held.
 func (c *call) reply(text []byte) {
-	if c.x == nil {
+	if c.x == nil || !c.sure() {
 		legacy.FreeText(text)
 		return
 	}

@@ -167,6 +167,7 @@ func (e *Engine) leaveTo(ctx context.Context, taker string, batch []*keepable) {
 	for _, id := range kept {
 		if rec, _ := e.calls.take(id); rec != nil {
 			rec.session.Return(false)
+			e.calls.left(id)
 		}
 	}
 }
@@ -185,10 +186,13 @@ func (r *registry) records() map[[16]byte]*record {
 func (e *Engine) upstreamOf(rec *record) *upstream { return e.upstreams[rec.session.Upstream()] }
 
 // endReleased tells the servers that nobody comes back to the calls that are
-// left.
+// left. Where other replicas live that did not take their records, clients may
+// well come back there, with what is needed in their request states: the
+// sessions count as used, so that a peer is given them.
 func (e *Engine) endReleased() {
+	peered := e.peered()
 	for id := range e.calls.records() {
-		if rec, _ := e.calls.take(id); rec != nil {
+		if rec, _ := e.calls.take(id); rec != nil && !peered {
 			rec.end("the proxy is stopping")
 		}
 	}

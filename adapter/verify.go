@@ -153,7 +153,6 @@ func (e *Engine) yield(id [16]byte) {
 // server. mu is held.
 func (c *call) surrender() {
 	c.engine.calls.yield(c, c.phase == parked)
-	was := c.phase
 	c.phase = done // no other way leads to an end that the server does not hear of
 	if c.stop != nil {
 		c.stop()
@@ -169,9 +168,7 @@ func (c *call) surrender() {
 	if c.timer != nil {
 		c.timer.Stop()
 	}
-	if was != done {
-		c.result, c.err = nil, errAway
-	}
+	c.result, c.err = nil, errAway // whoever has the call says how it ended
 	c.elsewhere = true
 	c.restart, c.forgotten, c.estate = false, true, nil
 	c.inputs, c.withdrawn, c.transcript, c.names, c.early, c.creds, c.stat = nil, nil, nil, nil, nil, nil, nil

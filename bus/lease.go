@@ -16,8 +16,10 @@ type lease struct {
 	lapses atomic.Uint64
 	rtt    atomic.Int64
 
-	mu   sync.Mutex // guards sent, and the order of lapses and until
+	mu   sync.Mutex // guards what follows, and the order of lapses and until
 	sent [256]sentBeat
+	back int64 // external: since when echoes come again after the lease had run out
+	echo int64 // when the last one came
 }
 
 // sentBeat is one of this replica's heartbeats.
@@ -30,7 +32,8 @@ type sentBeat struct {
 // for what it owns.
 //
 // Embedded, it always does. With external servers it does while one of its own
-// heartbeats, sent within the last OwnerTimeout, came back to it. In a cluster
+// heartbeats, sent within the last OwnerTimeout, came back to it, and once it did
+// not, after a third of OwnerTimeout in which they come back again. In a cluster
 // a peer must have confirmed such a heartbeat; if no peer is required, none
 // need to. A peer is required from when it was first heard until it says
 // goodbye, its address refuses connections (the process is dead, the machine
@@ -60,6 +63,32 @@ func (b *Bus) extend(until int64) {
 		l.lapses.Add(1) // before until: who finds the lease confirmed must see it
 	}
 	l.until.Store(until)
+}
+
+// settled reports whether an echo of this replica's own may confirm its lease.
+// One that had run out it confirms only after a while, in which every peer that
+// reaches the servers has spoken: whoever asks the live peers what became of its
+// calls must know them.
+func (l *lease) settled(now, while int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	until, last := l.until.Load(), l.echo
+	l.echo = now
+	if until == 0 || now < until {
+		l.back = 0
+		return true
+	}
+	if l.back == 0 || now-last > while {
+		l.back = now
+	}
+	return now-l.back >= while
+}
+
+// deaf reports whether no echo has come for a while.
+func (l *lease) deaf(now, while int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return now-l.echo > while
 }
 
 func (l *lease) note(number uint64, at int64) {

@@ -145,6 +145,9 @@ func (b *Bus) sweepPeers(now int64, patient bool) {
 	t := b.timeout()
 	var quiet, gone []string
 	required := 0
+	// Through external servers, silence says nothing of the others while not even
+	// this replica's own heartbeats come back.
+	patient = patient || b.mode == External && b.lease.deaf(now, t/3)
 	p := b.peers
 	p.mu.Lock()
 	for id, r := range p.m {

@@ -43,7 +43,7 @@ func (b *Bus) hearSelf(number uint64, now int64) {
 		b.log.warn("bus: another replica has this one's id", nil)
 		return
 	}
-	if b.mode == External {
+	if b.mode == External && b.lease.settled(now, b.timeout()/3) {
 		b.confirm(number, now, 0)
 	}
 }

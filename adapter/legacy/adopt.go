@@ -37,8 +37,9 @@ func (s *Server) Adopt(ctx context.Context, key *Key, at Position, eligible bool
 			if eligible && s.PushesOnGET() && e.away() { // no place was asked for: it stands there already
 				e.mu.Lock()
 				session.places++
+				placed := parcel{kind: tellPlaced, id: session.id, life: session.life, freed: session.freed}
 				e.mu.Unlock()
-				s.tell(e.home(), &parcel{kind: tellPlaced, id: session.id})
+				s.tell(e.home(), &placed)
 			}
 			e.tend()
 		}

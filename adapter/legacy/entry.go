@@ -77,7 +77,7 @@ func (e *entry) lend(s *Session, eligible bool) {
 // acquire lends a session. asHome says that it is for a peer that takes this
 // replica for the key's home. again says that the entry is of no more use.
 func (e *entry) acquire(ctx context.Context, eligible bool, creds Credentials, asHome bool) (s *Session, again bool, err error) {
-	for {
+	for checked := false; ; {
 		e.mu.Lock()
 		if e.shutDown {
 			e.mu.Unlock()
@@ -108,6 +108,12 @@ func (e *entry) acquire(ctx context.Context, eligible bool, creds Credentials, a
 			continue
 		}
 		// Eligible, and every session has an eligible call already.
+		if s := e.lentOut(); s != nil && !checked {
+			checked = true
+			e.mu.Unlock()
+			e.takeBack(ctx, s)
+			continue
+		}
 		set := e.server.settings
 		if set.QueueEligible || len(e.sessions)+e.opening >= set.MaxPerKey || !e.server.reserve() {
 			s, err := e.wait(ctx)
@@ -249,21 +255,23 @@ func (e *entry) hold(s *Session) {
 
 // release takes a session back and gives it to the call that waits longest.
 func (e *entry) release(s *Session, eligible bool) {
-	if e.take(s, eligible) {
-		e.tellFree(s)
+	if news := e.take(s, eligible); news != nil && e.away() {
+		e.server.tell(e.home(), news)
 	}
 }
 
-// take is release, but for a place that the home has lent, of which it reports
-// that there is one.
-func (e *entry) take(s *Session, eligible bool) (free bool) {
+// take is release, but for the news that a place is free which the home has
+// lent.
+func (e *entry) take(s *Session, eligible bool) (news *parcel) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s.users--
 	s.lastUse = time.Now()
 	if eligible {
 		s.eligible--
-		free = s.places > 0 && s.freed()
+		if s.places > 0 {
+			news = s.giveBack()
+		}
 	}
 	if s.eligible == 0 && len(e.waiters) > 0 && slices.Contains(e.sessions, s) {
 		turn := e.waiters[0]
@@ -274,7 +282,7 @@ func (e *entry) take(s *Session, eligible bool) (free bool) {
 	if e.key.Ephemeral && s.users == 0 && e.remove(s) {
 		e.server.background(func() { e.server.end(s) })
 	}
-	return free
+	return news
 }
 
 // remove takes a session off the entry. It reports whether it was there. mu is

@@ -84,6 +84,22 @@ func (e *entry) look(ctx context.Context, s *Session) {
 // claim makes this replica, the key's home, the holder of a session that nobody
 // holds.
 func (e *entry) claim(ctx context.Context, s *Session) {
+	e.mu.Lock()
+	orphaned := s.orphaned()
+	e.mu.Unlock()
+	if orphaned {
+		// One that has left has handed it over, or ended it: the news may be on
+		// its way.
+		if sleep(ctx, claimPause) != nil {
+			return
+		}
+		e.mu.Lock()
+		due := e.toTend() == s && e.home() == e.server.settings.Peers.Self()
+		e.mu.Unlock()
+		if !due {
+			return
+		}
+	}
 	replies := e.server.askAll(ctx, &parcel{kind: askHave, key: &e.key})
 	e.mu.Lock()
 	var other string // the session that the peers share
@@ -109,6 +125,10 @@ func (e *entry) claim(ctx context.Context, s *Session) {
 		s.hold(nil)
 	}
 }
+
+// claimPause is how long a home waits before it takes a session whose holder has
+// gone.
+const claimPause = 200 * time.Millisecond
 
 // orphaned reports whether the replica that held the session is gone. entry.mu
 // is held.
@@ -200,7 +220,7 @@ func (e *entry) offering(s *Session, event []byte, handing bool) *parcel {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	p := s.described()
-	p.kind, p.key, p.event, p.flag, p.creds = askYours, &e.key, event, !handing, s.Housekeeping()
+	p.kind, p.key, p.event, p.flag, p.creds, p.age = askYours, &e.key, event, !handing, s.Housekeeping(), s.unused()
 	p.eligible = uint64(s.own())
 	s.places = s.own()
 	if !handing && s.holder != e.server.settings.Peers.Self() && !slices.Contains(e.server.live(), s.holder) {
@@ -226,8 +246,9 @@ func (s *Server) takeOffered(from string, p *parcel) (parcel, error) {
 		if reserved {
 			s.sessions.Add(-1)
 		}
-		return parcel{kind: sayLater}, nil
+		return parcel{kind: sayLater, closing: s.closing()}, nil
 	case session != nil:
+		session.takeCredentials(p.ownCreds(), p.age)
 		if session.adopted && primary == nil && !session.apart {
 			e.promote(session)
 		}
@@ -249,9 +270,9 @@ func (s *Server) takeOffered(from string, p *parcel) (parcel, error) {
 		reserved = false
 	}
 	if session != nil && err == nil {
-		session.count([]reply{{from, parcel{kind: sayHave, id: p.id, eligible: p.eligible}}})
-		if handing {
-			session.holder = ""
+		session.count([]reply{{from, parcel{kind: sayHave, id: p.id, eligible: p.eligible, life: p.life, freed: p.freed}}})
+		if handing { // from here on: this replica may end before the stream stands
+			session.holder = s.settings.Peers.Self()
 		}
 	}
 	e.mu.Unlock()
@@ -312,8 +333,11 @@ func (s *Server) heldBy(session *Session, from string) {
 		s.tell(from, &parcel{kind: tellHeld, id: session.id})
 		return
 	}
-	session.holder, session.offered = from, ""
+	session.holder, session.offered, session.drained = from, "", false
 	e.mu.Unlock()
+	session.mu.Lock()
+	session.told = nil
+	session.mu.Unlock()
 	if both {
 		s.background(func() { session.unhold() })
 	}

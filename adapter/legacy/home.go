@@ -129,6 +129,9 @@ func (e *entry) borrowed(p *parcel, from string, creds Credentials) (*Session, e
 	session := s.foundSession(e, p.id, info, creds)
 	session.level = p.level
 	session.holder = p.holder
+	if p.number > 0 {
+		session.note(from) // nobody else knows the session yet
+	}
 	if p.holder == s.settings.Peers.Self() { // it was, in another life
 		session.holder = ""
 	}
@@ -181,6 +184,9 @@ func (s *Session) count(replies []reply) {
 		if r.kind != sayHave || r.id != s.id {
 			continue
 		}
+		if r.life != 0 {
+			s.seeReturned(r.from, returned{r.life, r.freed})
+		}
 		more := int(r.eligible) - s.remote[r.from]
 		if more <= 0 {
 			continue
@@ -222,7 +228,8 @@ func (e *entry) settle(s *Session) error {
 			e.server.sessions.Add(-1) // s has no stream, and nobody has used it
 			e.promote(here)
 			for replica, n := range s.remote {
-				here.count([]reply{{replica, parcel{kind: sayHave, id: s.id, eligible: uint64(n)}}})
+				known := s.returned[replica]
+				here.count([]reply{{replica, parcel{kind: sayHave, id: s.id, eligible: uint64(n), life: known.life, freed: known.freed}}})
 			}
 			here.holder = cmpHolder(here.holder, s.holder)
 			return nil

@@ -4,18 +4,26 @@ import (
 	"context"
 	"slices"
 	"sort"
+	"time"
 )
 
 // endElsewhere reports whether the session is left to other replicas: one of
 // them holds it, or uses it and takes it over, or may without this one knowing.
 func (s *Server) endElsewhere(ctx context.Context, session *Session) bool {
-	if s.settings.Peers != nil && session.id != "" && !session.isGone() && !s.settings.Peers.Confirmed() {
+	if s.mayBeUsed(session) {
 		return true
 	}
 	if !session.reach() || session.isGone() {
 		return false
 	}
-	replies := s.askAll(ctx, &parcel{kind: askUsing, id: session.id})
+	question := parcel{kind: askUsing, id: session.id}
+	replies, complete := s.askEach(ctx, &question)
+	if !complete && sleep(ctx, newsPause) == nil { // who does not answer may have just left
+		replies, complete = s.askEach(ctx, &question)
+	}
+	if !complete || s.mayBeUsed(session) { // no connection between the replicas
+		return true
+	}
 	used := false
 	for _, r := range replies {
 		if r.kind != sayUsing {
@@ -25,6 +33,10 @@ func (s *Server) endElsewhere(ctx context.Context, session *Session) bool {
 			return true
 		}
 		used = used || r.flag
+		session.hearCredentials(&r.parcel)
+	}
+	if session.endsElsewhere(ctx) {
+		return true
 	}
 	session.entry.mu.Lock()
 	holds, kept := session.holds(), session.users > session.elsewhere()
@@ -33,24 +45,82 @@ func (s *Server) endElsewhere(ctx context.Context, session *Session) bool {
 		return false
 	}
 	if holds {
-		return s.handAway(ctx, session) || used
+		taken, stay := s.handAway(ctx, session)
+		return taken || used && stay
 	}
 	return used
 }
 
-// handAway gives a session to whichever peer takes it: the next home first.
-func (s *Server) handAway(ctx context.Context, session *Session) bool {
+// newsPause is how long what a replica said before it left may be on its way.
+const newsPause = 100 * time.Millisecond
+
+// endsElsewhere reports whether another replica holds the session, which ends
+// it or has done so.
+func (s *Session) endsElsewhere(ctx context.Context) bool {
+	for first := true; ; first = false {
+		s.entry.mu.Lock()
+		gone, drained, holder := s.orphaned(), s.drained, s.holder
+		ours := holder == "" || s.holds()
+		s.entry.mu.Unlock()
+		switch {
+		case ours:
+			return false
+		case drained || !gone:
+			return true
+		case !first || sleep(ctx, newsPause) != nil: // it has died
+			return false
+		}
+	}
+}
+
+// leaveTo notes that a peer ends the session, if it is the one that holds it.
+func (s *Session) leaveTo(replica string) {
+	s.entry.mu.Lock()
+	defer s.entry.mu.Unlock()
+	s.drained = s.drained || s.holder == replica
+}
+
+// lastWord answers for a Server that is closed: who holds what, so that peers
+// that end as well know what is left to them.
+func (s *Server) lastWord(body []byte) *parcel {
+	p, err := readParcel(body)
+	if err != nil {
+		return &parcel{kind: sayUnknown}
+	}
+	if p.kind != askUsing {
+		return &parcel{kind: sayLater, closing: true}
+	}
+	session := s.known(p.id)
+	if session == nil {
+		return &parcel{kind: sayNone}
+	}
+	answer := session.use()
+	answer.flag = false // no call comes any more
+	return &answer
+}
+
+// mayBeUsed reports whether replicas that this one does not reach may use the
+// session.
+func (s *Server) mayBeUsed(session *Session) bool {
+	return s.settings.Peers != nil && session.id != "" && !session.isGone() && !s.settings.Peers.Confirmed()
+}
+
+// handAway gives a session to whichever peer takes it: the next home first. stay
+// says that one which does not will live on.
+func (s *Server) handAway(ctx context.Context, session *Session) (taken, stay bool) {
 	e := session.entry
 	live := slices.Clone(s.live())
 	sort.Slice(live, func(i, j int) bool { return rank(e.digest, live[i]) > rank(e.digest, live[j]) })
 	question := e.offering(session, session.unhold(), true)
 	question.closing = true
 	for _, replica := range live {
-		if answer, err := s.ask(ctx, replica, question); err == nil && answer.kind == sayTaken {
-			return true
+		answer, err := s.ask(ctx, replica, question)
+		if err == nil && answer.kind == sayTaken {
+			return true, true
 		}
+		stay = stay || err == nil && !answer.closing
 	}
-	return false
+	return false, stay
 }
 
 func (s *Session) isGone() bool {

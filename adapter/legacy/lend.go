@@ -92,7 +92,8 @@ func (s *Session) described() parcel {
 	defer s.mu.Unlock()
 	return parcel{
 		kind: sayHave, id: s.id, version: s.info.Version, info: s.info.raw, holder: s.holder,
-		level: s.level, pushes: s.server.pushes.Load(),
+		level: s.level, pushes: s.server.pushes.Load(), number: uint64(len(s.orphans) + len(s.noted)),
+		life: s.life, freed: s.freed,
 	}
 }
 
@@ -109,11 +110,10 @@ func (s *Server) tellWhatWeHave(p *parcel) (parcel, error) {
 		e.mu.Unlock()
 		return parcel{kind: sayNone}, nil
 	}
-	own := session.own()
-	session.places = own // the home counts them from here on
-	e.mu.Unlock()
-	answer := session.describe()
-	answer.eligible = uint64(own)
+	defer e.mu.Unlock()
+	session.places = session.own() // the home counts them from here on
+	answer := session.described()
+	answer.eligible = uint64(session.places)
 	return answer, nil
 }
 
@@ -129,21 +129,29 @@ func (s *Server) existing(key *Key) *entry {
 func (s *Session) use() parcel {
 	e := s.entry
 	e.mu.Lock()
-	answer := parcel{kind: sayUsing, holder: s.holder, eligible: uint64(s.own())}
+	answer := parcel{kind: sayUsing, holder: s.holder, eligible: uint64(s.own()), life: s.life, freed: s.freed}
 	// A session that takes no new calls is used only while it is; the others may
 	// be used again at any time.
 	answer.flag = s.users > s.elsewhere() || !s.adopted && time.Since(s.lastUse) < e.server.settings.IdleTTL
+	answer.age = s.unused()
 	e.mu.Unlock()
 	s.mu.Lock()
-	answer.level = s.wantLevel()
+	answer.level, answer.creds = s.wantLevel(), s.creds
 	s.mu.Unlock()
 	return answer
 }
 
-// candidates says how many calls of this replica a message could be for, and
-// which, where there is one.
-func (s *Session) candidates(eligible bool) parcel {
-	x, n := s.candidate(eligible, nil)
+// candidates says how many calls of this replica a message of a peer could be
+// for, and which, where there is one. Where there is none, a question waits at
+// the peer if it is for nobody else: that is noted at once, since the next call
+// here may be faster than the news.
+func (s *Session) candidates(from string, eligible bool) parcel {
+	s.mu.Lock()
+	x, n := s.candidateLocked(eligible, nil)
+	if n == 0 && eligible {
+		s.note(from)
+	}
+	s.mu.Unlock()
 	answer := parcel{kind: sayWho, number: uint64(n)}
 	if n == 1 {
 		answer.request = x.Position().Request
@@ -155,6 +163,11 @@ func (s *Session) candidates(eligible bool) parcel {
 func (s *Session) candidate(eligible bool, not *Exchange) (only *Exchange, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.candidateLocked(eligible, not)
+}
+
+// candidateLocked is candidate with mu held.
+func (s *Session) candidateLocked(eligible bool, not *Exchange) (only *Exchange, n int) {
 	for _, y := range s.calls {
 		if y != not && (y.eligible || !eligible) {
 			only = y
@@ -164,8 +177,10 @@ func (s *Session) candidate(eligible bool, not *Exchange) (only *Exchange, n int
 	return only, n
 }
 
-// giveOrphans hands the questions over that wait for a call.
-func (s *Session) giveOrphans() parcel {
+// giveOrphans hands the questions over that wait for a call, also those that
+// this replica knows to wait at others.
+func (s *Session) giveOrphans(ctx context.Context) parcel {
+	s.FetchOrphans(ctx)
 	return parcel{kind: sayOrphans, orphans: s.takeOrphans()}
 }
 
@@ -173,18 +188,22 @@ func (s *Session) listensTo(uri string) parcel {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if t := s.topics[uri]; t != nil && len(t.listeners) > 0 {
-		return parcel{kind: sayYes}
+		return parcel{kind: sayYes, flag: t.active}
 	}
 	return parcel{kind: sayNone}
 }
 
 // topicElsewhere reports whether a listener of another replica needs a resource's
-// subscription.
-func (s *Session) topicElsewhere(ctx context.Context, uri string) bool {
+// subscription, and whether the server was asked for it.
+func (s *Session) topicElsewhere(ctx context.Context, uri string) (listens, subscribed bool) {
 	if !s.reach() {
-		return false
+		return false, false
 	}
-	return slices.ContainsFunc(s.server.askAll(ctx, &parcel{kind: askTopic, id: s.id, uri: uri}), func(r reply) bool { return r.kind == sayYes })
+	for _, r := range s.server.askAll(ctx, &parcel{kind: askTopic, id: s.id, uri: uri}) {
+		listens = listens || r.kind == sayYes
+		subscribed = subscribed || r.kind == sayYes && r.flag
+	}
+	return listens, subscribed
 }
 
 // levelElsewhere returns the most verbose level that live calls of other

@@ -23,7 +23,7 @@ type Listener interface {
 type topic struct {
 	listeners map[Listener]struct{}
 	turn      chan struct{} // a mutex that a context can give up: one request at a time
-	active    bool          // the server was asked; guarded by turn
+	active    bool          // the server was asked, for this replica or another; changed with turn, read with Session.mu too
 }
 
 // Listen adds a listener to a session that Acquire lent; Unlisten gives the
@@ -112,8 +112,9 @@ func (s *Session) settleTopic(ctx context.Context, creds Credentials, uri string
 	if want == t.active || over && !want {
 		return nil
 	}
-	if !want && s.topicElsewhere(ctx, uri) {
-		t.active = false
+	listens, subscribed := s.topicElsewhere(ctx, uri)
+	if !want && listens || want && subscribed {
+		s.setActive(t, want)
 		return nil
 	}
 	method := mcp.MethodSubscribe
@@ -124,12 +125,21 @@ func (s *Session) settleTopic(ctx context.Context, creds Credentials, uri string
 	if _, err := s.Request(ctx, creds, method, params); err != nil {
 		return err
 	}
-	t.active = want
-	if !want && s.topicElsewhere(ctx, uri) { // it came in between, and has lost its subscription
+	s.setActive(t, want)
+	if want {
+		return nil
+	}
+	if listens, _ := s.topicElsewhere(ctx, uri); listens { // it came in between, and has lost its subscription
 		_, err := s.Request(ctx, creds, mcp.MethodSubscribe, params)
 		return err
 	}
 	return nil
+}
+
+func (s *Session) setActive(t *topic, on bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t.active = on
 }
 
 // notify gives a notification to the listeners that it concerns.

@@ -61,6 +61,7 @@ func (s *Server) newSession(e *entry, creds Credentials) *Session {
 		calls: make(map[uint64]*Exchange), levelMu: make(chan struct{}, 1), lastUse: time.Now(),
 		info: &Info{},
 	}
+	session.life = uint64(session.lastUse.UnixNano())
 	session.outbox = &outbox{session: session}
 	return session
 }

@@ -26,6 +26,7 @@ const (
 	askOrphans kind = 'O' // give me the questions that wait for a call
 	askTopic   kind = 'T' // does anyone of yours listen to the resource?
 	askInfo    kind = 'I' // what did the server say of itself?
+	askHear    kind = 'K' // hear this message for one of your calls: tellMessage, acknowledged
 
 	// Answers.
 	sayHave    kind = 'h' // a session, and what is known of it
@@ -52,6 +53,8 @@ const (
 	tellLevel   kind = 'v' // the server was told this log level
 	tellPushes  kind = 'g' // the server pushes questions on the GET stream
 	tellHeld    kind = 'e' // I have the session's GET stream
+	tellGone    kind = 'G' // the server does not know the session any more
+	tellCreds   kind = 'c' // these credentials used the session last
 )
 
 // Errors of readParcel.
@@ -74,11 +77,14 @@ type parcel struct {
 	event    []byte // last event id of the GET stream, or nil
 	holder   string // who has the GET stream, or ""
 	level    mcp.Level
-	number   uint64
+	number   uint64 // sayHave: of questions that wait for a call
 	eligible uint64 // calls that may be asked something
+	life     uint64 // of the session at who says it: a number for each time that it was made known there
+	freed    uint64 // places that were given back in this life
+	age      uint64 // milliseconds since creds were used
 	pushes   bool
-	flag     bool // askWho: eligible calls only; askYours: busy; sayUsing: in use; tellMessage: passed on already
-	closing  bool // askYours: the holder ends
+	flag     bool // askWho: eligible calls only; askYours: busy; sayUsing: in use; sayYes: and subscribed; tellMessage: passed on already
+	closing  bool // askYours: the holder ends; sayLater: so does who was asked
 	request  string
 	uri      string
 	raw      []byte // a JSON-RPC message
@@ -142,6 +148,9 @@ func (p *parcel) append(dst []byte) []byte {
 	dst = appendNumber(dst, 'l', uint64(p.level))
 	dst = appendNumber(dst, 'n', p.number)
 	dst = appendNumber(dst, 'E', p.eligible)
+	dst = appendNumber(dst, 'L', p.life)
+	dst = appendNumber(dst, 'F', p.freed)
+	dst = appendNumber(dst, 'w', p.age)
 	dst = appendFlag(dst, 'p', p.pushes)
 	dst = appendFlag(dst, 'f', p.flag)
 	dst = appendFlag(dst, 'c', p.closing)

@@ -98,6 +98,17 @@ func (r *parcelReader) take(tag byte, v []byte) bool {
 			r.status.Status = int(n)
 		}
 		return ok && n <= 1<<31
+	case 'L', 'F', 'w':
+		n, ok := readNumber(v)
+		switch tag {
+		case 'L':
+			p.life = n
+		case 'F':
+			p.freed = n
+		default:
+			p.age = n
+		}
+		return ok
 	case 'p':
 		p.pushes = true
 	case 'f':

@@ -72,29 +72,39 @@ func (s *Server) ask(ctx context.Context, replica string, p *parcel) (parcel, er
 // askAll asks all live peers at once. Who does not answer within askTime does
 // not count.
 func (s *Server) askAll(ctx context.Context, p *parcel) []reply {
+	replies, _ := s.askEach(ctx, p)
+	return replies
+}
+
+// askEach is askAll, and reports whether each peer that lives has answered.
+func (s *Server) askEach(ctx context.Context, p *parcel) (replies []reply, complete bool) {
 	live := s.live()
 	if len(live) == 0 {
-		return nil
+		return nil, true
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	var mu sync.Mutex
-	var replies []reply
+	var silent []string
 	var asking sync.WaitGroup
 	for _, replica := range live {
 		asking.Go(func() {
 			answer, err := s.ask(ctx, replica, p)
-			if err != nil || answer.kind == sayUnknown {
-				return
-			}
 			mu.Lock()
 			defer mu.Unlock()
-			replies = append(replies, reply{replica, answer})
+			switch {
+			case err != nil:
+				silent = append(silent, replica)
+			case answer.kind != sayUnknown:
+				replies = append(replies, reply{replica, answer})
+			}
 		})
 	}
 	asking.Wait()
+	now := s.live()
+	complete = !slices.ContainsFunc(silent, func(replica string) bool { return slices.Contains(now, replica) })
 	slices.SortFunc(replies, func(a, b reply) int { return slices.Index(live, a.from) - slices.Index(live, b.from) })
-	return replies
+	return replies, complete
 }
 
 // tellAll tells all live peers.
@@ -172,12 +182,17 @@ func (s *Server) heed(from string, p *parcel) {
 		session.missedHere()
 	case tellDrain:
 		session.entry.drain(session)
+		session.leaveTo(from)
 	case tellOrphans:
 		session.noteOrphans(from, int(p.number))
 	case tellFree:
-		session.entry.free(session, from)
+		session.entry.free(session, from, p.life, p.freed)
 	case tellPlaced:
-		session.entry.placed(session, from)
+		session.entry.placed(session, from, p.life, p.freed)
+	case tellGone:
+		session.forget()
+	case tellCreds:
+		session.hearCredentials(p)
 	case tellLevel:
 		session.mu.Lock()
 		session.level = p.level
@@ -193,7 +208,7 @@ func (s *Server) Answer(ctx context.Context, from string, body []byte) []byte {
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
-		return (&parcel{kind: sayLater}).append(nil)
+		return s.lastWord(body).append(nil)
 	}
 	s.wg.Add(1) // before Close, which waits
 	s.mu.Unlock()
@@ -230,7 +245,7 @@ func (s *Server) answer(ctx context.Context, from string, p *parcel) (parcel, er
 	}
 	session := s.known(p.id)
 	switch p.kind {
-	case askUsing, askWho, askOrphans, askTopic:
+	case askUsing, askWho, askOrphans, askTopic, askHear:
 		if session == nil {
 			return parcel{kind: sayNone}, nil
 		}
@@ -239,9 +254,12 @@ func (s *Server) answer(ctx context.Context, from string, p *parcel) (parcel, er
 	case askUsing:
 		return session.use(), nil
 	case askWho:
-		return session.candidates(p.flag), nil
+		return session.candidates(from, p.flag), nil
 	case askOrphans:
-		return session.giveOrphans(), nil
+		return session.giveOrphans(ctx), nil
+	case askHear:
+		session.hearMessage(p)
+		return parcel{kind: sayYes}, nil
 	case askTopic:
 		return session.listensTo(p.uri), nil
 	}

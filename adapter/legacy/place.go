@@ -95,6 +95,11 @@ func (e *entry) placedOn(p *parcel, home string, creds Credentials) (*Session, e
 	for reserved := false; ; reserved = true {
 		e.mu.Lock()
 		session := e.named(p.id)
+		if session != nil && p.number > 0 {
+			session.mu.Lock()
+			session.note(home)
+			session.mu.Unlock()
+		}
 		if session == nil && reserved && !e.shutDown {
 			var err error
 			if session, err = e.borrowed(p, home, creds); err != nil {
@@ -127,33 +132,74 @@ func (e *entry) placedOn(p *parcel, home string, creds Credentials) (*Session, e
 	}
 }
 
-// freed counts a place as given back, and reports whether the home must be told.
-// mu is held.
-func (s *Session) freed() bool {
+// giveBack counts a place as given back, and returns what the home must be told
+// of it, or nil. entry.mu is held.
+func (s *Session) giveBack() *parcel {
 	if s.places <= s.own() {
-		return false
+		return nil
 	}
 	s.places--
-	return true
+	s.freed++
+	return &parcel{kind: tellFree, id: s.id, life: s.life, freed: s.freed}
 }
 
-// tellFree tells the home that a place is free.
-func (e *entry) tellFree(s *Session) {
-	if e.away() {
-		e.server.tell(e.home(), &parcel{kind: tellFree, id: s.id})
+// returned is how many places of a session another replica has given back, in
+// the life that the session has there. Since it is a sum, it may be heard of in
+// any order and any number of times.
+type returned struct{ life, freed uint64 }
+
+// seeReturned notes what another replica has given back, and returns how many of
+// its places that makes free. entry.mu is held.
+func (s *Session) seeReturned(replica string, now returned) int {
+	if now.life == 0 { // an older replica counts nothing
+		return min(1, s.remote[replica])
 	}
+	known := s.returned[replica]
+	if now.life < known.life || now.life == known.life && now.freed <= known.freed {
+		return 0
+	}
+	if s.returned == nil {
+		s.returned = make(map[string]returned)
+	}
+	s.returned[replica] = now
+	if now.life != known.life {
+		known.freed = 0
+	}
+	return int(min(now.freed-known.freed, uint64(s.remote[replica])))
 }
 
-// free takes a place back that a peer had.
-func (e *entry) free(s *Session, replica string) {
+// free takes the places back that a peer has given back.
+func (e *entry) free(s *Session, replica string, life, freed uint64) {
 	e.mu.Lock()
-	had := s.remote[replica] > 0
-	if had {
+	n := s.seeReturned(replica, returned{life, freed})
+	for range n {
 		s.dropRemote(replica)
 	}
 	e.mu.Unlock()
-	if had {
+	for range n {
 		e.release(s, true)
+	}
+}
+
+// lentOut returns a session that only calls of other replicas keep from taking
+// another one, or nil. mu is held.
+func (e *entry) lentOut() *Session {
+	for _, s := range e.sessions {
+		if s.eligible > 0 && s.own() == 0 {
+			return s
+		}
+	}
+	return nil
+}
+
+// takeBack asks the replicas that have places on a session what they have given
+// back of them: the client of a call that has ended may be faster than the news
+// of its place, and calls one after the other are to share a session.
+func (e *entry) takeBack(ctx context.Context, s *Session) {
+	for _, r := range e.server.askAll(ctx, &parcel{kind: askUsing, id: s.id}) {
+		if r.kind == sayUsing && r.life != 0 {
+			e.free(s, r.from, r.life, r.freed)
+		}
 	}
 }
 
@@ -165,9 +211,12 @@ func (s *Session) dropRemote(replica string) {
 }
 
 // placed counts an eligible call of a peer that needed no place.
-func (e *entry) placed(s *Session, replica string) {
+func (e *entry) placed(s *Session, replica string, life, freed uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if life > s.returned[replica].life {
+		s.seeReturned(replica, returned{life, freed})
+	}
 	e.lend(s, true)
 	s.grant(replica)
 }

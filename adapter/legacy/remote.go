@@ -135,10 +135,18 @@ func (s *Session) logAmong(m *jsonrpc.Message) {
 	s.pass(elected(replies), m)
 }
 
-// pass gives a message to a call of a peer.
+// pass gives a message to a call of a peer, and returns once it is there: what
+// follows on this stream must not come before it.
 func (s *Session) pass(to *reply, m *jsonrpc.Message) {
-	if to != nil {
-		s.server.tell(to.from, &parcel{kind: tellMessage, id: s.id, request: to.request, raw: appendMessage(nil, m)})
+	if to == nil {
+		return
+	}
+	p := parcel{kind: askHear, id: s.id, request: to.request, raw: appendMessage(nil, m)}
+	ctx, cancel := context.WithTimeout(s.server.ctx, askTime)
+	defer cancel()
+	if answer, err := s.server.ask(ctx, to.from, &p); err == nil && answer.kind == sayUnknown { // an older replica
+		p.kind = tellMessage
+		s.server.tell(to.from, &p)
 	}
 }
 
@@ -222,16 +230,21 @@ func (s *Session) noteOrphans(from string, n int) {
 		delete(s.noted, from)
 		return
 	}
-	if s.noted == nil {
-		s.noted = make(map[string]struct{})
-	}
-	s.noted[from] = struct{}{}
+	s.note(from)
 	for _, y := range s.calls {
 		if y.eligible { // it came when the replica had asked already
 			s.server.background(s.fetchForCall)
 			return
 		}
 	}
+}
+
+// note remembers that questions wait at a peer, or may. mu is held.
+func (s *Session) note(from string) {
+	if s.noted == nil {
+		s.noted = make(map[string]struct{})
+	}
+	s.noted[from] = struct{}{}
 }
 
 // fetchForCall brings waiting questions here for a call that is in flight.

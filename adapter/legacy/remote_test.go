@@ -98,8 +98,11 @@ func TestOrphanWaitsForACallOfAnyReplica(t *testing.T) {
 	m, key := onMesh(t, raw, nil)
 	q := raw.Session().Push(mcp.MethodElicit, formParams)
 	borrowed := m.lent("cc", key)
-	eventually(t, "cc to hear of the question", borrowed.HasOrphans)
-	taken := borrowed.TakeOrphans()
+	var taken []Orphan
+	eventually(t, "cc to be given the question", func() bool {
+		taken = append(taken, borrowed.TakeOrphans()...)
+		return len(taken) > 0
+	})
 	if len(taken) != 1 || string(taken[0].ID) != q.ID || string(taken[0].Params) != formParams {
 		t.Fatalf("taken: %+v", taken)
 	}
@@ -111,9 +114,14 @@ func TestOrphanWaitsForACallOfAnyReplica(t *testing.T) {
 	}
 	// Withdrawn at one, it is withdrawn at all.
 	q = raw.Session().Push(mcp.MethodElicit, formParams)
+	home := m.lent("aa", key)
+	eventually(t, "the question to wait", func() bool {
+		home.mu.Lock()
+		defer home.mu.Unlock()
+		return len(home.orphans) == 1
+	})
 	eventually(t, "cc to hear of the question", borrowed.HasOrphans)
 	raw.Session().Notify(mcp.NotifyCancelled, `{"requestId":`+q.ID+`}`)
-	home := m.lent("aa", key)
 	eventually(t, "the question to be withdrawn", func() bool {
 		home.mu.Lock()
 		defer home.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -84,8 +85,37 @@ func NewServer(settings Settings, log zerolog.Logger) (*Server, error) {
 	return s, nil
 }
 
-// Sessions returns the number of sessions that are open or opening.
-func (s *Server) Sessions() int { return int(s.sessions.Load()) }
+// Sessions returns the number of sessions that are open or opening, without
+// those that other replicas lend.
+func (s *Server) Sessions() int {
+	n := int(s.sessions.Load())
+	live := s.live()
+	if len(live) == 0 {
+		return n
+	}
+	for _, e := range s.all() {
+		e.mu.Lock()
+		if e.first != nil && !e.first.asHome && e.shares() {
+			n--
+		}
+		for _, list := range [...][]*Session{e.sessions, e.adopted} {
+			for _, session := range list {
+				if !session.holds() && slices.Contains(live, session.holder) {
+					n--
+				}
+			}
+		}
+		e.mu.Unlock()
+	}
+	return n
+}
+
+// closing reports whether Close was called.
+func (s *Server) closing() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
 
 // PushesOnGET reports whether the server is known to push its input requests
 // on the GET stream, so that an eligible call needs a session of its own.
@@ -230,6 +260,7 @@ func (s *Server) janitor() {
 				if s.settings.Peers != nil {
 					e.freeLost()
 					e.tend()
+					e.tellCredentials()
 				}
 			}
 		case <-s.stir:
@@ -264,6 +295,9 @@ func (s *Server) background(f func()) {
 // peers use it, or it is held for calls that were let go; one of them takes it
 // over then. Nothing may be in flight any more.
 func (s *Server) Close(ctx context.Context) {
+	for _, e := range s.all() {
+		e.tellCredentials()
+	}
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()

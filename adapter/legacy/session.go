@@ -46,18 +46,22 @@ type Session struct {
 	users    int // exchanges and listeners
 	eligible int // of them, exchanges that may be asked something
 	lastUse  time.Time
-	adopted  bool           // it serves calls that began elsewhere or earlier, and no others
-	apart    bool           // and will serve no others: another session is the key's
-	kept     bool           // taken over from a replica that ended: calls that were let go may come back to it
-	ending   bool           // it is being found out whether peers use it
-	holder   string         // the replica that has the GET stream and may DELETE, or "": not known
-	remote   map[string]int // of eligible, those of other replicas, where this one is the home
-	counted  bool           // remote is known: the peers were asked, or could have no call here
-	granted  time.Time      // when a place was last lent to another replica
-	places   int            // eligible calls here that the home counts
-	offered  string         // the home that the session was last offered to
-	refused  time.Time      // when a home last did not take it over
-	lowered  time.Time      // when the log level was last seen to be too verbose
+	adopted  bool                // it serves calls that began elsewhere or earlier, and no others
+	apart    bool                // and will serve no others: another session is the key's
+	kept     bool                // taken over from a replica that ended: calls that were let go may come back to it
+	ending   bool                // it is being found out whether peers use it
+	holder   string              // the replica that has the GET stream and may DELETE, or "": not known
+	remote   map[string]int      // of eligible, those of other replicas, where this one is the home
+	counted  bool                // remote is known: the peers were asked, or could have no call here
+	granted  time.Time           // when a place was last lent to another replica
+	places   int                 // eligible calls here that the home counts
+	life     uint64              // when this replica came to know the session, in Unix nanoseconds
+	freed    uint64              // places that were given back since
+	returned map[string]returned // what is known of that at other replicas, where this one is the home
+	drained  bool                // who holds it ends it
+	offered  string              // the home that the session was last offered to
+	refused  time.Time           // when a home last did not take it over
+	lowered  time.Time           // when the log level was last seen to be too verbose
 
 	mu        sync.Mutex
 	calls     map[uint64]*Exchange
@@ -66,6 +70,7 @@ type Session struct {
 	topics    map[string]*topic
 	orphans   []Orphan
 	creds     Credentials // of the last use, for housekeeping
+	told      Credentials // of them, what the session's holder was told
 	gone      bool        // the server no longer knows the session
 	closed    bool
 	stands    *standing           // the GET stream, or nil
@@ -123,6 +128,14 @@ func (s *Session) release(x *Exchange) { s.entry.release(s, x.eligible) }
 // markGone: the server answered 404. Calls in flight may still end on their
 // own streams; new ones get a new session.
 func (s *Session) markGone() {
+	if s.forget() && s.reach() {
+		s.server.tellAll(&parcel{kind: tellGone, id: s.id})
+	}
+}
+
+// forget is markGone, but for what a peer has found out. It reports whether it
+// was news.
+func (s *Session) forget() bool {
 	s.mu.Lock()
 	was := s.gone
 	s.gone = true
@@ -132,6 +145,7 @@ func (s *Session) markGone() {
 		s.stopListening()
 		s.endListeners(ErrSessionGone)
 	}
+	return !was
 }
 
 // get asks for a stream; the caller reads the response's head.
@@ -231,7 +245,9 @@ func (s *Session) PostLater(creds Credentials, text []byte) { s.enqueue(creds, t
 // close ends the session: streams, waiting messages, and with remove the session
 // at the server. Spec 2025-11-25, basic/transports, "Session Management", 5.
 func (s *Session) close(ctx context.Context, remove bool) {
-	s.server.unregister(s)
+	if !s.server.closing() { // else peers still ask who has ended it
+		s.server.unregister(s)
+	}
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()

@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/holdfast-mcp/holdfast/test/fixture/roundrobin"
 )
 
 // The ways in which the suite can run, by the environment variable HOLDFAST_E2E.
@@ -107,9 +109,13 @@ func startFleet(t testing.TB, o Options, join func(i int, o *Options)) *Holdfast
 	for i := range h.processes {
 		h.Replica(i).waitPeers(t, replicas-1)
 	}
-	front := balance(t, listeners)
+	front, err := roundrobin.Start(listeners...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(front.Close)
 	h.AdminURL = h.processes[0].admin
-	h.Base = "http://" + front.listener.Addr().String()
+	h.Base = "http://" + front.Addr()
 	h.URL = h.Base + strings.TrimPrefix(h.processes[0].url, baseOf(h.processes[0].url))
 	return h
 }

@@ -188,7 +188,11 @@ func TestShutdownDeafToAnswers(t *testing.T) {
 				}
 				return yes
 			})
-			h := Start(t, Options{Upstream: server.URL, Config: "shutdown: {grace: 500ms}"})
+			start := Start
+			if name == "answer" {
+				start = StartOne // with others the client is told to come back there
+			}
+			h := start(t, Options{Upstream: server.URL, Config: "shutdown: {grace: 500ms}"})
 			first := h.Send(t, CallTool("greet", nil))
 			first.Asks(t, "elicitation-1")
 			var retry *Stream

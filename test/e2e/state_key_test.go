@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bytes"
 	"net/http"
 	"os"
 	"os/exec"
@@ -9,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-mcp/holdfast/test/fixture/rawserver"
 )
 
 // newKey is what `holdfast keygen` prints.
@@ -103,21 +104,49 @@ func TestStateOfAnotherKey(t *testing.T) {
 	one.Retry(t, first, ada).Text(t)
 }
 
-// With the same key a state is good elsewhere, but the call is not there: the
-// client learns that, and that it may have run.
-func TestStateOfACallThatIsNotHere(t *testing.T) {
+// With the same key a state is good where nobody knows its call: after a
+// restart, or where there is no common bus. Whoever it comes to goes on with the
+// call if that can be done, and else says that it may have run.
+func TestStateOfACallThatNobodyKnows(t *testing.T) {
 	t.Parallel()
-	server := asking(t)
-	key := newKey(t)
-	one := Start(t, Options{Upstream: server.URL, Config: "state: {keys: [" + key + "]}"})
-	two := Start(t, Options{Upstream: server.URL, Config: "state: {keys: [" + newKey(t) + ", " + key + "]}"})
-	first := one.Send(t, CallTool("greet", nil))
-	first.Asks(t, "elicitation-1")
-	reply := two.Retry(t, first, ada)
-	if reply.Error == nil || reply.Error.Reason() != "call_lost" || !bytes.Contains(reply.Error.Data, []byte(`"mayHaveRun":true`)) {
-		t.Errorf("got %s, want call_lost and mayHaveRun", reply.Body)
+	for name, test := range map[string]struct {
+		settings rawserver.Settings
+		lost     bool
+	}{
+		"event ids":    {},
+		"no event ids": {rawserver.Settings{NoEventIDs: true}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := rawserver.New(t, test.settings)
+			server.Tool("greet", greeting)
+			key := newKey(t)
+			one := Start(t, Options{Upstream: server.URL, Config: hasty + "state: {keys: [" + key + "]}"})
+			two := Start(t, Options{Upstream: server.URL, Config: hasty + "state: {keys: [" + newKey(t) + ", " + key + "]}"})
+			first := one.Send(t, CallTool("greet", nil))
+			first.Asks(t, "elicitation-1")
+			reply := two.Retry(t, first, ada)
+			if !test.lost {
+				if got := reply.Text(t); got != "Hello Ada" {
+					t.Errorf("got %q", got)
+				}
+				if n := len(server.Responses()); n != 1 {
+					t.Errorf("the server got %d answers, want 1", n)
+				}
+			} else {
+				reply.Fails(t, http.StatusOK, -32603, "call_lost")
+				if !mayHaveRun(t, reply) {
+					t.Error("the error does not say that the call may have run")
+				}
+				if got := one.Retry(t, first, ada).Text(t); got != "Hello Ada" { // its owner has it still
+					t.Errorf("got %q", got)
+				}
+			}
+			if n := server.ToolCalls("greet"); n != 1 {
+				t.Errorf("the tool was called %d times, want once", n)
+			}
+		})
 	}
-	one.Retry(t, first, ada).Text(t)
 }
 
 func TestNoKeyIsSaid(t *testing.T) {
