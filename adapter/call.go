@@ -83,6 +83,7 @@ type call struct {
 	fallback        *estate        // of a replay, until the server has said something
 	strandings      int            // how often its stream broke while it ran, and it could be replayed
 	withdrawn       []*input       // questions that the server took back since the call parked
+	handed          bool           // a client was told its request state: another replica may have it
 	kept            bool           // it was not let go when calls.release_after had passed
 
 	// Set when the call first parks.
@@ -288,13 +289,17 @@ func (c *call) terminate(err error, why string) {
 		return
 	}
 	c.err, c.restart = err, false
-	silent := c.round > 0 && !c.engine.confirmed() // another replica may have the call by now
+	silent := !c.sure()
 	if silent {
 		c.inputs = nil
 	}
+	asked := c.inputs
 	c.refuseInputs(why)
 	if c.stop != nil {
 		c.stop()
+	}
+	if c.x == nil && c.estate != nil && !silent {
+		c.endAfar(asked, why)
 	}
 	if c.x != nil {
 		if c.driver == byNobody {

@@ -201,16 +201,34 @@ func isResultType(name []byte) bool { return string(name) == "resultType" }
 
 // sure reports whether the server may be told something: whether no other
 // replica can have the call. mu is held.
-func (c *call) sure() bool { return c.round == 0 || c.engine.confirmed() }
+func (c *call) sure() bool { return !c.handed || c.engine.confirmed() }
 
-// reply posts a text to the server in the background, unless the call may be
-// another replica's. mu is held.
+// reply posts a text to the server in the background: where the call may be
+// another replica's, once it is known that it is not. mu is held.
 func (c *call) reply(text []byte) {
-	if c.x == nil || !c.sure() {
+	switch {
+	case c.x == nil:
 		legacy.FreeText(text)
-		return
+	case c.sure():
+		c.x.Session().PostLater(c.creds, text)
+	default:
+		s, creds := c.x.Session(), c.creds
+		c.engine.wg.Add(1)
+		go func() {
+			defer c.engine.wg.Done()
+			if c.engine.sure(c.engine.ctx) != nil {
+				legacy.FreeText(text)
+				return
+			}
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if c.elsewhere {
+				legacy.FreeText(text)
+				return
+			}
+			s.PostLater(creds, text)
+		}()
 	}
-	c.x.Session().PostLater(c.creds, text)
 }
 
 // refuse answers an input request with an error.

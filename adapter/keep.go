@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-mcp/holdfast/adapter/legacy"
+	"github.com/holdfast-mcp/holdfast/adapter/state"
 )
 
 // A replica that stops leaves records of the calls that others are to go on
@@ -15,6 +16,12 @@ import (
 
 // keepBatch is how many records go into one message.
 const keepBatch = 256
+
+// Bounds of what another replica may leave here.
+const (
+	maxKept    = 16 << 10        // bytes of the ids of open input requests
+	maxParkTTL = 170 * time.Hour // somewhat more than calls.park_ttl may be
+)
 
 // keepable is a record on its way to another replica.
 type keepable struct {
@@ -85,7 +92,8 @@ func (e *Engine) readKeepable(ctx context.Context, b []byte) (*keepable, error) 
 			creds = append(creds, legacy.Field(c))
 		}
 	})
-	if !ok || k.up == nil || k.id == [16]byte{} {
+	if !ok || k.up == nil || k.id == [16]byte{} || !validIDs(k.rec.asked) || len(k.rec.asked) > maxKept || len(k.rec.request) > state.MaxRequest ||
+		len(at.Session) > state.MaxSession || k.rec.until < 0 || k.rec.until > time.Now().Add(maxParkTTL).UnixNano() {
 		return nil, errWire
 	}
 	var err error
@@ -126,8 +134,7 @@ func (r *registry) keepRecord(id [16]byte, rec *record) bool {
 		return false
 	}
 	delete(r.away, id)
-	r.released[id] = rec
-	r.releasedQueue = append(r.releasedQueue, releasedCall{id, rec.until})
+	r.put(id, rec)
 	return true
 }
 

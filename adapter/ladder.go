@@ -219,9 +219,12 @@ func (e *Engine) succeed(ctx context.Context, up *upstream, req *Request, caps *
 	if e.draining.Load() && e.peered() {
 		return errAway
 	}
-	holder, denied := e.seek(ctx, t.Call, t.Owner)
-	if holder != "" {
+	holder, denied, complete := e.seek(ctx, t.Call, t.Owner)
+	switch {
+	case holder != "":
 		return away{holder}
+	case !complete || ctx.Err() != nil:
+		return errAway // silence is no answer: the round asks again
 	}
 	if _, _, gone := e.ownerLease(t.Owner); !gone && !denied {
 		return errAway
@@ -239,12 +242,14 @@ func busDown() error {
 
 // seek asks all live replicas for a call: one that was taken over is not where
 // its older request states say. It returns the one that has it, or "", and
-// whether the owner itself said that it has it no more.
-func (e *Engine) seek(ctx context.Context, call [16]byte, owner string) (holder string, denied bool) {
+// whether the owner itself said that it has it no more, and whether all have
+// answered.
+func (e *Engine) seek(ctx context.Context, call [16]byte, owner string) (holder string, denied, complete bool) {
 	live := e.settings.Bus.Live()
 	if len(live) == 0 {
-		return "", false
+		return "", false, true
 	}
+	complete = true
 	ctx, cancel := context.WithTimeout(ctx, e.settings.Bus.Patience()/2)
 	defer cancel()
 	var mu sync.Mutex
@@ -261,10 +266,11 @@ func (e *Engine) seek(ctx context.Context, call [16]byte, owner string) (holder 
 				holder = replica
 			}
 			denied = denied || replica == owner && answered && !has
+			complete = complete && answered
 		}()
 	}
 	asking.Wait()
-	return holder, denied
+	return holder, denied, complete
 }
 
 // ask asks one replica which of some calls it has.

@@ -175,6 +175,8 @@ func (e *Engine) joinServed(ctx context.Context, up *upstream, req *Request, cap
 	case left && !takeOver:
 		return errAway
 	case left:
+	case t.Owner == e.settings.Replica && e.draining.Load():
+		return errAway // another may still be able to go on with it
 	case t.Owner == e.settings.Replica:
 		return notHeld()
 	case !takeOver:

@@ -23,9 +23,9 @@ type registry struct {
 	idle      chan struct{} // closed when no running call is left, or nil
 	allIdle   func() bool   // and no parked one either, and every outcome was told
 
-	released      map[[16]byte]*record
-	releasedQueue []releasedCall        // in the order of their ends
-	away          map[[16]byte]struct{} // handed over while this replica drains
+	released         map[[16]byte]*record
+	releasedQueue    releasedQueue
+	away, awayBefore map[[16]byte]struct{} // calls that go on elsewhere: the newer and the older ones
 }
 
 func (r *registry) init(s Settings) {
@@ -60,7 +60,14 @@ func (r *registry) adopt(c *call) (other *call, err error) {
 	if other := r.named[c.id]; other != nil {
 		return other, nil
 	}
-	return nil, r.parkLocked(c)
+	if err := r.parkLocked(c); err != nil {
+		return nil, err
+	}
+	if rec := r.released[c.id]; rec != nil { // it came from elsewhere just now
+		delete(r.released, c.id)
+		rec.session.Return(false)
+	}
+	return nil, nil
 }
 
 // parkLocked must be called with mu held.

@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"container/heap"
 	"time"
 
 	"github.com/holdfast-mcp/holdfast/adapter/jsonrpc"
@@ -38,15 +39,12 @@ func (c *call) release() bool {
 		return false
 	}
 	s := c.x.Session()
-	rec := &record{session: s, request: at.Request, until: (c.until.Unix() + 2) * int64(time.Second), since: c.since}
-	for _, in := range c.inputs {
-		kind := byte('o')
-		if in.Method == mcp.MethodElicit {
-			kind = 'e'
-		}
-		if len(in.id) > 0 && len(in.id) < 256 {
-			rec.asked = append(append(rec.asked, kind, byte(len(in.id))), in.id...)
-		}
+	rec := &record{
+		session: s, request: at.Request, asked: questionIDs(c.inputs),
+		until: (c.until.Unix() + 2) * int64(time.Second), since: c.since,
+	}
+	if len(rec.asked) > maxAsked {
+		return false // it would not be small
 	}
 	if !c.engine.calls.release(c, rec) {
 		return false
@@ -54,6 +52,58 @@ func (c *call) release() bool {
 	s.Hold()
 	c.hush()
 	return true
+}
+
+// maxAsked bounds the ids in a record of this replica's.
+const maxAsked = 120
+
+// questionIDs packs the ids of open input requests: a kind, a length and the raw
+// id each.
+func questionIDs(inputs []*input) (packed []byte) {
+	for _, in := range inputs {
+		kind := byte('o')
+		if in.Method == mcp.MethodElicit {
+			kind = 'e'
+		}
+		if len(in.id) > 0 && len(in.id) < 256 {
+			packed = append(append(packed, kind, byte(len(in.id))), in.id...)
+		}
+	}
+	return packed
+}
+
+// validIDs reports whether packed is what questionIDs has written, of ids that
+// JSON-RPC allows.
+func validIDs(packed []byte) bool {
+	for len(packed) > 0 {
+		if len(packed) < 2 || packed[1] == 0 || len(packed) < 2+int(packed[1]) ||
+			jsonrpc.Validate(packed[2:2+int(packed[1])], jsonrpc.Lenient, 1) != nil {
+			return false
+		}
+		packed = packed[2+int(packed[1]):]
+	}
+	return true
+}
+
+// endAfar tells the server of the end of a call whose stream is gone, in the
+// background. mu is held.
+func (c *call) endAfar(asked []*input, why string) {
+	at := legacy.Position(c.estate.position)
+	if at.Session == "" || at.Request == "" {
+		return
+	}
+	rec := &record{request: at.Request, asked: questionIDs(asked)}
+	key, creds := c.key, c.creds
+	c.engine.wg.Add(1)
+	go func() {
+		defer c.engine.wg.Done()
+		s, err := c.up.Server.Adopt(c.engine.ctx, &key, at, false, creds)
+		if err != nil {
+			return // the session is gone, and the call with it
+		}
+		rec.session = s
+		rec.end(why)
+	}()
 }
 
 // handOver lets go of a parked call for another replica. mu is held.
@@ -90,9 +140,25 @@ func (r *registry) release(c *call, rec *record) bool {
 	delete(r.named, c.id)
 	delete(r.live, c)
 	r.check()
-	r.released[c.id] = rec
-	r.releasedQueue = append(r.releasedQueue, releasedCall{c.id, rec.until})
+	r.put(c.id, rec)
 	return true
+}
+
+// put keeps a record, and gives up the one of the same call that it replaces.
+// mu is held.
+func (r *registry) put(id [16]byte, rec *record) {
+	if old := r.released[id]; old != nil {
+		defer old.session.Return(false)
+	}
+	r.released[id] = rec
+	heap.Push(&r.releasedQueue, releasedCall{id, rec.until})
+	if len(r.releasedQueue) > 2*len(r.released)+1024 { // most of it is of calls that have gone on
+		r.releasedQueue = r.releasedQueue[:0]
+		for id, rec := range r.released {
+			r.releasedQueue = append(r.releasedQueue, releasedCall{id, rec.until})
+		}
+		heap.Init(&r.releasedQueue)
+	}
 }
 
 func (r *registry) forgetParked(c *call) {
@@ -113,8 +179,7 @@ func (r *registry) take(id [16]byte) (rec *record, away bool) {
 		delete(r.released, id)
 		return rec, true
 	}
-	_, away = r.away[id]
-	return nil, away
+	return nil, r.isAway(id)
 }
 
 // left notes that a call goes on elsewhere.
@@ -130,21 +195,31 @@ func (r *registry) lapsed(now int64) []*record {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var late []*record
-	n := 0
-	for _, q := range r.releasedQueue {
-		rec := r.released[q.id]
-		if rec != nil && q.until > now {
-			break
-		}
-		if n++; rec != nil {
+	for len(r.releasedQueue) > 0 && r.releasedQueue[0].until <= now {
+		q := heap.Pop(&r.releasedQueue).(releasedCall)
+		// A call that went on and was let go again has another end.
+		if rec := r.released[q.id]; rec != nil && rec.until == q.until {
 			delete(r.released, q.id)
 			late = append(late, rec)
 		}
 	}
-	if r.releasedQueue = r.releasedQueue[n:]; len(r.releasedQueue) == 0 {
-		r.releasedQueue = nil
-	}
 	return late
+}
+
+// releasedQueue is a heap: who ends first is the first.
+type releasedQueue []releasedCall
+
+func (q releasedQueue) Len() int           { return len(q) }
+func (q releasedQueue) Less(i, j int) bool { return q[i].until < q[j].until }
+func (q releasedQueue) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
+func (q *releasedQueue) Push(x any)        { *q = append(*q, x.(releasedCall)) }
+
+// Pop implements heap.Interface.
+func (q *releasedQueue) Pop() any {
+	last := len(*q) - 1
+	x := (*q)[last]
+	*q = (*q)[:last]
+	return x
 }
 
 // end tells the server that nobody will answer.

@@ -38,7 +38,7 @@ func (r *callRound) Next(until time.Time) (Event, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for {
-		if c.round > 0 && !r.gone && !c.engine.confirmed() {
+		if r.req.RequestState != nil && !r.gone && !c.engine.confirmed() {
 			// Another replica may have the call by now: nothing is said for it here.
 			soon := time.Now().Add(leasePoll)
 			if soon.After(until) {
@@ -111,6 +111,7 @@ func (r *callRound) ready() (Event, error, bool) {
 	case r.err != nil:
 		return Event{}, r.err, true
 	case r.outcome != nil:
+		c.handed = c.handed || r.outcome.State != nil
 		return Event{Outcome: r.outcome}, nil, true
 	case c.phase == done && c.result != nil:
 		r.outcome = c.result

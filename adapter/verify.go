@@ -146,6 +146,7 @@ func (e *Engine) yield(id [16]byte) {
 	}
 	if rec, _ := e.calls.take(id); rec != nil {
 		rec.session.Return(false)
+		e.calls.left(id)
 	}
 }
 
@@ -188,16 +189,25 @@ func (r *registry) yield(c *call, parked bool) {
 	r.check()
 }
 
-// maxAway bounds how many calls are remembered to be elsewhere. Beyond it, a
-// retry that comes here again is told that its call is lost.
-const maxAway = 1 << 16
+// maxAway bounds how many calls are remembered to be elsewhere, twice. Beyond
+// it, a retry that comes here again is told that its call is lost.
+const maxAway = 1 << 17
 
 // markAway must be called with mu held.
 func (r *registry) markAway(id [16]byte) {
 	if len(r.away) >= maxAway {
-		clear(r.away)
+		r.away, r.awayBefore = make(map[[16]byte]struct{}), r.away
 	}
 	r.away[id] = struct{}{}
+}
+
+// isAway must be called with mu held.
+func (r *registry) isAway(id [16]byte) bool {
+	_, away := r.away[id]
+	if !away {
+		_, away = r.awayBefore[id]
+	}
+	return away
 }
 
 // owned is a call, and since when it has been this replica's, in Unix

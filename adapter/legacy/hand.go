@@ -188,7 +188,11 @@ func (e *entry) handOver(ctx context.Context, s *Session, home string) {
 	}
 	event := s.unhold()
 	question := e.offering(s, event, true)
+	question.orphans = s.packOrphans()
 	answer, err := e.server.ask(ctx, home, question)
+	if err != nil || answer.kind != sayTaken {
+		s.unpackOrphans(question.orphans)
+	}
 	switch {
 	case err == nil && answer.kind == sayTaken:
 		e.mu.Lock()
@@ -233,7 +237,7 @@ func (e *entry) offering(s *Session, event []byte, handing bool) *parcel {
 func (s *Server) takeOffered(from string, p *parcel) (parcel, error) {
 	e, err := s.entry(p.key)
 	if err != nil || !p.closing && (!e.shares() || e.away()) {
-		return parcel{kind: sayLater}, nil
+		return parcel{kind: sayLater, closing: err != nil}, nil
 	}
 	handing := !p.flag
 	reserved := s.reserve()
@@ -285,6 +289,7 @@ func (s *Server) takeOffered(from string, p *parcel) (parcel, error) {
 	case lost:
 		return parcel{kind: sayLost}, nil
 	}
+	session.unpackOrphans(p.orphans)
 	if handing {
 		session.hold(p.event)
 	} else {

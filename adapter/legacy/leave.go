@@ -112,14 +112,18 @@ func (s *Server) handAway(ctx context.Context, session *Session) (taken, stay bo
 	live := slices.Clone(s.live())
 	sort.Slice(live, func(i, j int) bool { return rank(e.digest, live[i]) > rank(e.digest, live[j]) })
 	question := e.offering(session, session.unhold(), true)
-	question.closing = true
+	question.closing, question.orphans = true, session.packOrphans()
 	for _, replica := range live {
 		answer, err := s.ask(ctx, replica, question)
 		if err == nil && answer.kind == sayTaken {
+			e.mu.Lock()
+			session.holder = replica
+			e.mu.Unlock()
 			return true, true
 		}
 		stay = stay || err == nil && !answer.closing
 	}
+	session.unpackOrphans(question.orphans)
 	return false, stay
 }
 

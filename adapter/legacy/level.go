@@ -103,7 +103,8 @@ func (s *Session) setLevelAmong(ctx context.Context, creds Credentials, elsewher
 	s.level = want
 	s.mu.Unlock()
 	if s.reach() {
-		s.server.tellAll(&parcel{kind: tellLevel, id: s.id, level: want})
+		// Else a call there, which the client may begin at once, could lower it.
+		s.server.assure(ctx, &parcel{kind: tellLevel, id: s.id, level: want})
 	}
 	return nil
 }

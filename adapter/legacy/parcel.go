@@ -26,7 +26,7 @@ const (
 	askOrphans kind = 'O' // give me the questions that wait for a call
 	askTopic   kind = 'T' // does anyone of yours listen to the resource?
 	askInfo    kind = 'I' // what did the server say of itself?
-	askHear    kind = 'K' // hear this message for one of your calls: tellMessage, acknowledged
+	askHeed    kind = 'K' // heed what I tell you, which is in raw, and say when you have
 
 	// Answers.
 	sayHave    kind = 'h' // a session, and what is known of it

@@ -119,6 +119,12 @@ func (s *Server) tellAll(p *parcel) {
 	}
 }
 
+// assure tells all live peers, and returns once they have heard, or do not
+// answer.
+func (s *Server) assure(ctx context.Context, p *parcel) {
+	s.askAll(ctx, &parcel{kind: askHeed, raw: p.append(nil)})
+}
+
 func (s *Server) tell(replica string, p *parcel) { s.settings.Peers.Tell(replica, p.append(nil)) }
 
 // PeersChanged says that the set of live replicas has changed. It does not
@@ -236,6 +242,13 @@ func (s *Server) answer(ctx context.Context, from string, p *parcel) (parcel, er
 		return s.tellWhatWeHave(p)
 	case askYours:
 		return s.takeOffered(from, p)
+	case askHeed:
+		told, err := readParcel(p.raw)
+		if err != nil {
+			return parcel{kind: sayUnknown}, err
+		}
+		s.heed(from, &told)
+		return parcel{kind: sayYes}, nil
 	case askInfo:
 		answer := parcel{kind: sayNone}
 		if info := s.info.Load(); info != nil && info.Version == p.version {
@@ -245,7 +258,7 @@ func (s *Server) answer(ctx context.Context, from string, p *parcel) (parcel, er
 	}
 	session := s.known(p.id)
 	switch p.kind {
-	case askUsing, askWho, askOrphans, askTopic, askHear:
+	case askUsing, askWho, askOrphans, askTopic:
 		if session == nil {
 			return parcel{kind: sayNone}, nil
 		}
@@ -257,9 +270,6 @@ func (s *Server) answer(ctx context.Context, from string, p *parcel) (parcel, er
 		return session.candidates(from, p.flag), nil
 	case askOrphans:
 		return session.giveOrphans(ctx), nil
-	case askHear:
-		session.hearMessage(p)
-		return parcel{kind: sayYes}, nil
 	case askTopic:
 		return session.listensTo(p.uri), nil
 	}

@@ -235,3 +235,42 @@ func TestPlacesMoveToTheNewHome(t *testing.T) {
 	used.Return(true)
 	eventually(t, "the place to be free", func() bool { return left(home) == [2]int{} })
 }
+
+// A call ends, and the next one comes to another replica before the news that
+// its place is free: it gets the same session all the same.
+func TestCallsOneAfterTheOtherShareASession(t *testing.T) {
+	raw := pushing(t)
+	m, key := onMesh(t, raw, pushes)
+	home := m.lent("aa", key)
+	for i := range 30 {
+		name := []string{"bb", "cc", "aa"}[i%3]
+		s := mustAcquire(t, m.servers[name], key, true)
+		if s.id != home.id {
+			t.Fatalf("call %d is on session %s, not on the key's %s", i, s.id, home.id)
+		}
+		s.Return(true)
+	}
+	eventually(t, "the place to be free", func() bool { return left(home) == [2]int{} })
+}
+
+// What a replica gives back counts once, however often and late it is heard of.
+func TestPlacesThatAreGivenBackCountOnce(t *testing.T) {
+	s := &Session{remote: map[string]int{"bb": 3}}
+	for i, test := range []struct {
+		now  returned
+		want int
+	}{
+		{returned{100, 1}, 1},
+		{returned{100, 1}, 0},
+		{returned{100, 4}, 3}, // of which two were heard of on no other way
+		{returned{100, 3}, 0},
+		{returned{200, 1}, 1}, // the session was forgotten and borrowed again
+		{returned{100, 9}, 0},
+		{returned{200, 9}, 3}, // there were no more
+		{returned{}, 1},
+	} {
+		if got := s.seeReturned("bb", test.now); got != test.want {
+			t.Errorf("%d: %d places are free, want %d", i, got, test.want)
+		}
+	}
+}

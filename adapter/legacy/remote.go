@@ -141,12 +141,11 @@ func (s *Session) pass(to *reply, m *jsonrpc.Message) {
 	if to == nil {
 		return
 	}
-	p := parcel{kind: askHear, id: s.id, request: to.request, raw: appendMessage(nil, m)}
+	p := parcel{kind: tellMessage, id: s.id, request: to.request, raw: appendMessage(nil, m)}
 	ctx, cancel := context.WithTimeout(s.server.ctx, askTime)
 	defer cancel()
-	if answer, err := s.server.ask(ctx, to.from, &p); err == nil && answer.kind == sayUnknown { // an older replica
-		p.kind = tellMessage
-		s.server.tell(to.from, &p)
+	if _, err := s.server.ask(ctx, to.from, &parcel{kind: askHeed, raw: p.append(nil)}); err != nil {
+		s.server.log.Debug().Err(err).Str("upstream", s.server.settings.Name).Msg("message for another replica's call not passed on")
 	}
 }
 
@@ -247,6 +246,42 @@ func (s *Session) note(from string) {
 	s.noted[from] = struct{}{}
 }
 
+// addOrphans keeps questions that a peer kept. mu is held.
+func (s *Session) addOrphans(list []Orphan, until time.Time) {
+	for _, o := range list {
+		s.orphans = append(s.orphans, Orphan{ID: bytes.Clone(o.ID), Method: o.Method, Params: bytes.Clone(o.Params), until: until})
+	}
+}
+
+// packOrphans takes the waiting questions along to where the session goes.
+func (s *Session) packOrphans() []Orphan {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	packed := s.orphans
+	s.orphans = nil
+	return packed
+}
+
+// unpackOrphans keeps questions that waited elsewhere, or could not be handed
+// over.
+func (s *Session) unpackOrphans(packed []Orphan) {
+	if len(packed) == 0 {
+		return
+	}
+	until := time.Now().Add(s.server.settings.OrphanTTL)
+	s.mu.Lock()
+	s.addOrphans(packed, until)
+	n, called := len(s.orphans), false
+	for _, y := range s.calls {
+		called = called || y.eligible
+	}
+	s.mu.Unlock()
+	s.tellOrphans(n)
+	if called {
+		s.server.background(s.fetchForCall)
+	}
+}
+
 // fetchForCall brings waiting questions here for a call that is in flight.
 func (s *Session) fetchForCall() {
 	s.FetchOrphans(s.server.ctx)
@@ -274,9 +309,7 @@ func (s *Session) FetchOrphans(ctx context.Context) {
 		}
 		until := time.Now().Add(s.server.settings.OrphanTTL)
 		s.mu.Lock()
-		for _, o := range answer.orphans {
-			s.orphans = append(s.orphans, Orphan{ID: bytes.Clone(o.ID), Method: o.Method, Params: bytes.Clone(o.Params), until: until})
-		}
+		s.addOrphans(answer.orphans, until)
 		s.mu.Unlock()
 	}
 }

@@ -1,6 +1,7 @@
 package legacy
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -327,4 +328,90 @@ func TestWithdrawalReachesABorrowersCall(t *testing.T) {
 	}
 	c.Abort()
 	<-c.ended
+}
+
+// One subscription serves the listeners of all replicas, whoever asked for it.
+func TestSubscriptionOfAnotherReplicaServes(t *testing.T) {
+	raw := pushing(t)
+	m, key := onMesh(t, raw, nil)
+	sessions, listeners := make([]*Session, 0, 3), make([]*noticing, 0, 3)
+	for _, name := range []string{"bb", "cc", "aa"} {
+		s, l := m.lent(name, key), newNoticing()
+		if err := s.Subscribe(t.Context(), nil, l, "x:1"); err != nil {
+			t.Fatal(err)
+		}
+		sessions, listeners = append(sessions, s), append(listeners, l)
+	}
+	for i, s := range sessions {
+		if n := raw.Count(mcp.MethodUnsubscribe); n != 0 {
+			t.Errorf("unsubscribed when %d of 3 listeners had gone", i)
+		}
+		if err := s.Unsubscribe(t.Context(), nil, listeners[i], "x:1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if in, out := raw.Count(mcp.MethodSubscribe), raw.Count(mcp.MethodUnsubscribe); in != 1 || out != 1 {
+		t.Errorf("%d times subscribed and %d times unsubscribed, want once each", in, out)
+	}
+}
+
+// A question waits for a call of a replica that borrows the session only later.
+func TestOrphanIsKnownToWhoBorrowsLater(t *testing.T) {
+	raw := pushing(t)
+	m := newMesh(t, raw, nil, "aa", "bb")
+	key := m.key("aa", "bb")
+	home := m.lent("aa", key)
+	raw.Session().Push(mcp.MethodElicit, formParams)
+	eventually(t, "the question to wait", home.HasOrphans)
+	borrowed := m.lent("bb", key)
+	if !borrowed.HasOrphans() {
+		t.Fatal("bb does not know of the question")
+	}
+	if taken := borrowed.TakeOrphans(); len(taken) != 1 {
+		t.Errorf("taken: %+v", taken)
+	}
+}
+
+// Questions go along with the session that they wait on.
+func TestOrphanMovesWithItsSession(t *testing.T) {
+	raw := pushing(t)
+	m, key := onMesh(t, raw, nil)
+	home := m.lent("aa", key)
+	q := raw.Session().Push(mcp.MethodElicit, formParams)
+	eventually(t, "the question to wait", func() bool {
+		home.mu.Lock()
+		defer home.mu.Unlock()
+		return len(home.orphans) == 1
+	})
+	m.servers["aa"].Close(t.Context())
+	m.split(-1, "aa")
+	taken := m.lent("bb", key).TakeOrphans()
+	if len(taken) != 1 || string(taken[0].ID) != q.ID {
+		t.Errorf("taken: %+v", taken)
+	}
+	if n := len(q.Answers()); n != 0 {
+		t.Errorf("the question was answered %d times", n)
+	}
+}
+
+// A session that the server has forgotten is over on all replicas at once.
+func TestSessionThatIsGoneEndsTheListenersOfAll(t *testing.T) {
+	raw := pushing(t)
+	m, key := onMesh(t, raw, nil)
+	var ended []chan error
+	for _, name := range []string{"aa", "bb", "cc"} {
+		l := newNoticing()
+		s := mustAcquire(t, m.servers[name], key, false)
+		if !s.Listen(l) {
+			t.Fatal("the session is over")
+		}
+		defer s.Unlisten(l)
+		ended = append(ended, l.ended)
+	}
+	m.lent("bb", key).markGone()
+	for _, end := range ended {
+		if err := <-end; !errors.Is(err, ErrSessionGone) {
+			t.Errorf("a listener was ended with %v", err)
+		}
+	}
 }

@@ -295,9 +295,7 @@ func (s *Server) background(f func()) {
 // peers use it, or it is held for calls that were let go; one of them takes it
 // over then. Nothing may be in flight any more.
 func (s *Server) Close(ctx context.Context) {
-	for _, e := range s.all() {
-		e.tellCredentials()
-	}
+	s.leaveCredentials(ctx)
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()

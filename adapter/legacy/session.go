@@ -59,6 +59,7 @@ type Session struct {
 	freed    uint64              // places that were given back since
 	returned map[string]returned // what is known of that at other replicas, where this one is the home
 	drained  bool                // who holds it ends it
+	peerUse  time.Time           // when creds were used, where that was at another replica
 	offered  string              // the home that the session was last offered to
 	refused  time.Time           // when a home last did not take it over
 	lowered  time.Time           // when the log level was last seen to be too verbose

@@ -34,7 +34,7 @@ func start() int {
 	}
 	if err == nil {
 		stop() // its goroutine ends
-		err = goleak.Find(goleak.IgnoreCurrent())
+		err = goleak.Find()
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "chaos:", err)

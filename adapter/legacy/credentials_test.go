@@ -1,0 +1,46 @@
+package legacy
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/holdfast-mcp/holdfast/adapter/mcp"
+	"github.com/holdfast-mcp/holdfast/test/fixture/rawserver"
+)
+
+func bearer(token string) Credentials { return Credentials{{"Authorization", "Bearer " + token}} }
+
+// The session is deleted with the credentials that used it last, wherever that
+// was.
+func TestDeleteHasTheNewestCredentials(t *testing.T) {
+	for _, order := range [][]string{{"aa", "bb", "cc"}, {"cc", "bb", "aa"}, {"bb", "cc", "aa"}, {"bb", "aa", "cc"}} {
+		raw := asking(t, rawserver.Settings{})
+		m, key := onMesh(t, raw, nil)
+		for _, name := range order {
+			server := m.servers[name]
+			s := mustAcquire(t, server, key, false)
+			s.Prepare(server.NextID(), newTeller(), bearer(name), false, false, mcp.LevelNone).Finish()
+			for _, other := range m.servers { // uses are further apart than the clock's grain
+				e := other.existing(key)
+				e.mu.Lock()
+				own := e.primarySession()
+				own.lastUse, own.peerUse = own.lastUse.Add(-time.Second), own.peerUse.Add(-time.Second)
+				e.mu.Unlock()
+			}
+		}
+		for _, name := range []string{"bb", "cc", "aa"} {
+			m.servers[name].Close(t.Context())
+			m.split(-1, name)
+		}
+		var got []string
+		for _, r := range raw.Records() {
+			if r.HTTP == http.MethodDelete {
+				got = append(got, r.Header.Get("Authorization"))
+			}
+		}
+		if want := "Bearer " + order[2]; len(got) != 1 || got[0] != want {
+			t.Errorf("used by %q: deleted with %q, want %q", order, got, want)
+		}
+	}
+}
