@@ -44,18 +44,24 @@ const (
 )
 
 // Stream is one conversation with another replica. Send and End are called by
-// one goroutine, Recv by one; Close by any, also while another is called.
+// one goroutine, Recv by one; the others by any, also while another is called.
 type Stream interface {
 	// Send sends a message. It waits while the other side does not read.
 	Send(ctx context.Context, message []byte) error
 	// End sends the last message.
 	End(ctx context.Context, message []byte) error
 	// Recv returns the next message, valid until the next Recv; io.EOF after the
-	// last one; ErrDeadline; ErrNobody, ErrLost, ErrClosed or ErrBusDown.
+	// last one; ErrDeadline; ErrNobody, ErrLost, ErrClosed, ErrBusDown or
+	// ErrTooLarge.
 	Recv(until time.Time) ([]byte, error)
 	// Close ends the stream. The other side learns that this one did not wait for
 	// the end.
 	Close()
+	// Abandon ends the stream as if this replica had fallen silent: the other side
+	// learns ErrLost.
+	Abandon()
+	// Taken reports whether the other side has all that this one has sent.
+	Taken() bool
 }
 
 // Errors of a Bus and its streams.
@@ -68,4 +74,6 @@ var (
 	ErrClosed = errors.New("stream closed by the other replica")
 	// ErrBusDown: this replica does not reach the bus.
 	ErrBusDown = errors.New("bus not reached")
+	// ErrTooLarge: the other side has an answer that is too large for the bus.
+	ErrTooLarge = errors.New("message too large for the bus")
 )

@@ -254,6 +254,7 @@ type end struct {
 	inbox [][]byte
 	full  bool  // the last message of the other side is in the inbox, or was
 	err   error // why it is over, or nil
+	said  error // what the other side is told of it
 }
 
 func (e *end) other() *end {
@@ -278,9 +279,9 @@ func (t *talk) look() {
 		case !t.opened:
 			t.open()
 		case t.asker.err != nil && !t.asker.full: // it let go while they were not in touch
-			t.server.over(ErrClosed)
+			t.server.over(t.asker.said)
 		case t.server.err != nil:
-			t.asker.over(ErrClosed)
+			t.asker.over(t.server.said)
 		}
 	case t.opened && t.to.left, l.clock-t.cutAt > l.patience:
 		t.lose()
@@ -306,7 +307,7 @@ func (e *end) over(err error) {
 	if e.err != nil {
 		return
 	}
-	e.err = err
+	e.err, e.said = err, err
 	if e == &e.server && e.cancel != nil {
 		e.cancel(err)
 	}
@@ -396,7 +397,19 @@ func (e *end) Recv(until time.Time) ([]byte, error) {
 }
 
 // Close implements Stream.
-func (e *end) Close() {
+func (e *end) Close() { e.quit(ErrClosed) }
+
+// Abandon implements Stream.
+func (e *end) Abandon() { e.quit(ErrLost) }
+
+// Taken implements Stream.
+func (e *end) Taken() bool {
+	e.lan.mu.Lock()
+	defer e.lan.mu.Unlock()
+	return e.opened
+}
+
+func (e *end) quit(said error) {
 	l := e.lan
 	l.mu.Lock()
 	defer func() {
@@ -406,13 +419,13 @@ func (e *end) Close() {
 	if e.err != nil {
 		return
 	}
-	e.err = ErrClosed
+	e.err, e.said = ErrClosed, said
 	switch other := e.other(); {
 	case e == &e.asker && !e.opened:
 	case e == &e.asker && e.full: // the handler has said its last word
 		other.err = ErrClosed
 	case !e.from.cut && !e.to.cut:
-		other.over(ErrClosed)
+		other.over(said)
 	}
 	e.look()
 }

@@ -59,10 +59,7 @@ func (e *Engine) Shutdown(ctx context.Context) {
 	for _, c := range e.calls.all() {
 		c.settleUp(peered)
 	}
-	if peered {
-		e.bequest(ctx)
-	}
-	e.endReleased()
+	e.endReleased(peered && e.bequest(ctx))
 	e.rest(ctx)                                 // what the clients are told is on its way
 	giveUp := context.AfterFunc(wait, e.cancel) // on servers that do not take what they are sent
 	e.wg.Wait()

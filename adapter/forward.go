@@ -34,8 +34,8 @@ type forwardRound struct {
 	gone   bool
 	stream Stream     // to the replica that is being asked, or nil
 	local  *callRound // where the call goes on here, or nil
-	ended  bool       // the outcome was read: nothing is left to tell the other side
 
+	heard  bool   // the replica that is being asked has said something
 	plain  []byte // the message that was read last
 	served Served
 	began  time.Time
@@ -58,8 +58,6 @@ func (r *forwardRound) Next(until time.Time) (Event, error) {
 		switch {
 		case gone:
 			return Event{}, ErrGone
-		case local == nil && r.engine.letting.Load():
-			return r.letGo(), nil
 		case local != nil:
 			ev, err := local.Next(until)
 			if !errors.Is(err, errAway) {
@@ -85,30 +83,45 @@ func (r *forwardRound) Next(until time.Time) (Event, error) {
 }
 
 // read returns what the other replica says next. An empty event without an
-// error says that it is of no more use.
+// error says that it has said nothing yet, or is of no more use.
+//
+// When this replica is about to stop, the client is told to come back; but only
+// once the retry has arrived, since its answers do not come a second time, and
+// what the owner has to say has been passed on.
 func (r *forwardRound) read(stream Stream, until time.Time) (Event, error) {
-	soon := time.Now().Add(letPoll)
+	now := time.Now()
+	soon := now.Add(letPoll)
+	arrived := r.heard || stream.Taken()
+	if r.heard && r.engine.letting.Load() {
+		soon = now
+	}
 	if soon.After(until) {
 		soon = until
 	}
 	message, err := stream.Recv(soon)
-	if errors.Is(err, ErrDeadline) && soon.Before(until) {
-		return Event{}, nil
+	if errors.Is(err, ErrDeadline) {
+		switch {
+		case arrived && r.engine.letting.Load():
+			return r.letGo(), nil
+		case soon.Before(until):
+			return Event{}, nil
+		}
+		return Event{}, ErrDeadline
 	}
 	if err == nil {
 		var ev Event
 		if ev, err = r.open(message); err == nil || !errors.Is(err, errAway) && !errors.Is(err, errWire) {
-			if err != nil || ev.Outcome != nil {
-				r.end()
-			}
+			r.heard = true
 			return ev, err
 		}
 	}
-	if errors.Is(err, ErrDeadline) {
-		return Event{}, ErrDeadline
-	}
 	if r.ctx.Err() != nil {
 		return Event{}, r.over()
+	}
+	if errors.Is(err, ErrTooLarge) {
+		r.drop()
+		return Event{}, &Refusal{Reason: ReasonUpstreamReply, MayHaveRun: true,
+			Detail: "the answer is larger than what replicas send each other"}
 	}
 	if errors.Is(err, errWire) {
 		r.engine.noisy.Warn().Str("peer", r.climb.asked).Msg("answer of another replica is not understood: is it of another version, or has it other state keys?")
@@ -123,12 +136,9 @@ const letPoll = time.Second
 
 // letGo tells the client to come back with the request state that it came with,
 // because this replica stops: another one brings it to its call, which knows the
-// round already. The stream is left to the end of the bus: closing it now would
-// say that the client has gone.
+// round already.
 func (r *forwardRound) letGo() Event {
-	r.mu.Lock()
-	r.stream = nil
-	r.mu.Unlock()
+	r.drop()
 	return Event{Outcome: &Outcome{Method: r.req.Method, State: bytes.Clone(r.req.RequestState)}}
 }
 
@@ -145,6 +155,9 @@ func (r *forwardRound) over() error {
 func (r *forwardRound) open(message []byte) (Event, error) {
 	plain, err := r.engine.ring.OpenMessage(r.plain[:0], message, contextEvent)
 	if err != nil {
+		if errors.Is(err, state.ErrUnknownKey) {
+			r.engine.unknownKey()
+		}
 		return Event{}, errWire
 	}
 	r.plain = plain
@@ -170,23 +183,17 @@ func (r *forwardRound) askOf(replica string, takeOver bool) error {
 		stream.Close()
 		return ErrGone
 	}
-	r.stream, r.ended = stream, false
+	r.stream, r.heard = stream, false
 	return nil
 }
 
-// end: the other side has said its last word.
-func (r *forwardRound) end() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.ended = true
-}
-
-// drop forgets a stream that is of no more use.
+// drop forgets a stream that is of no more use. Closing it would say that the
+// client has gone, which cancels the call.
 func (r *forwardRound) drop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.stream != nil {
-		r.stream.Close()
+	if r.stream != nil && !r.gone {
+		r.stream.Abandon()
 		r.stream = nil
 	}
 }
@@ -231,9 +238,13 @@ func (r *forwardRound) Gone() {
 func (r *forwardRound) Close() {
 	r.cancel()
 	r.mu.Lock()
-	stream, local := r.stream, r.local
+	stream, local, gone := r.stream, r.local, r.gone
 	r.mu.Unlock()
-	if stream != nil {
+	switch {
+	case stream == nil:
+	case !gone && r.engine.ctx.Err() != nil: // this replica stops, and not the client
+		stream.Abandon()
+	default:
 		stream.Close()
 	}
 	if local != nil {

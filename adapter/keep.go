@@ -2,6 +2,7 @@ package adapter
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -104,11 +105,16 @@ func (e *Engine) readKeepable(ctx context.Context, b []byte) (*keepable, error) 
 	return k, err
 }
 
-// serveKeep keeps the records that a replica leaves, and says which.
+// serveKeep keeps the records that a replica leaves, and says which; or that
+// this one leaves as well.
 func (e *Engine) serveKeep(ctx context.Context, s Stream, rest []byte) {
+	if e.draining.Load() {
+		_ = s.End(ctx, e.seal(newFields(formAway, 0)))
+		return
+	}
 	kept := newFields(formFound, 0)
 	readFields(rest, func(f item) {
-		if f.tag != 'r' || e.draining.Load() {
+		if f.tag != 'r' {
 			return
 		}
 		k, err := e.readKeepable(ctx, f.value)
@@ -139,44 +145,63 @@ func (r *registry) keepRecord(id [16]byte, rec *record) bool {
 }
 
 // bequest gives all records of released calls to the replicas that will go on
-// with the calls. What nobody takes stays.
-func (e *Engine) bequest(ctx context.Context) {
-	byTaker := map[string][]*keepable{}
-	for id, rec := range e.calls.records() {
-		if taker := e.taker(id); taker != e.settings.Replica {
-			byTaker[taker] = append(byTaker[taker], &keepable{id, e.upstreamOf(rec), rec})
+// with the calls; where one of them leaves as well, to the next. What nobody
+// takes stays. It reports whether another replica stays, as far as is known.
+func (e *Engine) bequest(ctx context.Context) (staying bool) {
+	leaving := map[string]bool{e.settings.Replica: true}
+	for {
+		gone := func(id string) bool { return leaving[id] }
+		heirs := slices.DeleteFunc(slices.Clone(e.settings.Bus.Staying()), gone)
+		if len(heirs) == 0 {
+			heirs = slices.DeleteFunc(slices.Clone(e.settings.Bus.Live()), gone)
+		}
+		byTaker := map[string][]*keepable{}
+		for id, rec := range e.calls.records() {
+			if taker := highest(id, heirs); taker != "" {
+				byTaker[taker] = append(byTaker[taker], &keepable{id, e.upstreamOf(rec), rec})
+			}
+		}
+		var mu sync.Mutex
+		var giving sync.WaitGroup
+		known := len(leaving)
+		for taker, all := range byTaker {
+			giving.Go(func() {
+				for len(all) > 0 && ctx.Err() == nil {
+					n := min(len(all), keepBatch)
+					if !e.leaveTo(ctx, taker, all[:n]) {
+						mu.Lock()
+						leaving[taker] = true
+						mu.Unlock()
+						return
+					}
+					all = all[n:]
+				}
+			})
+		}
+		giving.Wait()
+		if len(leaving) == known {
+			return len(heirs) > 0 || !e.settings.Bus.Confirmed()
 		}
 	}
-	var giving sync.WaitGroup
-	for taker, all := range byTaker {
-		giving.Add(1)
-		go func() {
-			defer giving.Done()
-			for len(all) > 0 && ctx.Err() == nil {
-				n := min(len(all), keepBatch)
-				e.leaveTo(ctx, taker, all[:n])
-				all = all[n:]
-			}
-		}()
-	}
-	giving.Wait()
 }
 
-// leaveTo gives records to a replica, and forgets those that it keeps.
-func (e *Engine) leaveTo(ctx context.Context, taker string, batch []*keepable) {
+// leaveTo gives records to a replica, and forgets those that it keeps. It
+// reports false where that replica leaves as well.
+func (e *Engine) leaveTo(ctx context.Context, taker string, batch []*keepable) bool {
 	f := newFields(formKeep, 1024)
 	for _, k := range batch {
 		f = k.append(f)
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*e.settings.Bus.Patience())
 	defer cancel()
-	kept, _ := e.askFound(ctx, taker, KindKeep, f)
+	form, kept, err := e.askForm(ctx, taker, KindKeep, f)
 	for _, id := range kept {
 		if rec, _ := e.calls.take(id); rec != nil {
 			rec.session.Return(false)
 			e.calls.left(id)
 		}
 	}
+	return form != formAway && (err == nil || slices.Contains(e.settings.Bus.Live(), taker))
 }
 
 // records are the released calls' records.
@@ -193,13 +218,12 @@ func (r *registry) records() map[[16]byte]*record {
 func (e *Engine) upstreamOf(rec *record) *upstream { return e.upstreams[rec.session.Upstream()] }
 
 // endReleased tells the servers that nobody comes back to the calls that are
-// left. Where other replicas live that did not take their records, clients may
+// left. Where other replicas stay that did not take their records, clients may
 // well come back there, with what is needed in their request states: the
 // sessions count as used, so that a peer is given them.
-func (e *Engine) endReleased() {
-	peered := e.peered()
+func (e *Engine) endReleased(staying bool) {
 	for id := range e.calls.records() {
-		if rec, _ := e.calls.take(id); rec != nil && !peered {
+		if rec, _ := e.calls.take(id); rec != nil && !staying {
 			rec.end("the proxy is stopping")
 		}
 	}
@@ -207,9 +231,15 @@ func (e *Engine) endReleased() {
 
 // askFound asks a replica and returns the calls that it names.
 func (e *Engine) askFound(ctx context.Context, replica string, kind Kind, f fields) (found [][16]byte, answered bool) {
+	_, found, err := e.askForm(ctx, replica, kind, f)
+	return found, err == nil
+}
+
+// askForm is askFound with the answer's form.
+func (e *Engine) askForm(ctx context.Context, replica string, kind Kind, f fields) (form byte, found [][16]byte, err error) {
 	stream, err := e.settings.Bus.Ask(ctx, replica, kind, e.ring.SealMessage(nil, f, contextRound))
 	if err != nil {
-		return nil, false
+		return 0, nil, err
 	}
 	defer stream.Close()
 	stop := context.AfterFunc(ctx, stream.Close)
@@ -220,20 +250,26 @@ func (e *Engine) askFound(ctx context.Context, replica string, kind Kind, f fiel
 	}
 	message, err := stream.Recv(until)
 	if err != nil {
-		return nil, false
+		return 0, nil, err
 	}
 	plain, err := e.ring.OpenMessage(nil, message, contextEvent)
 	if err != nil {
-		return nil, false
+		return 0, nil, err
 	}
 	form, rest, err := readForm(plain)
-	if err != nil || form != formFound && form != formAway {
-		return nil, false
+	if err != nil {
+		return 0, nil, err
+	}
+	if form != formFound && form != formAway {
+		return 0, nil, errWire
 	}
 	ok = readFields(rest, func(f item) {
 		if f.tag == 'c' && len(f.value) == 16 {
 			found = append(found, [16]byte(f.value))
 		}
 	})
-	return found, ok
+	if !ok {
+		return form, found, errWire
+	}
+	return form, found, nil
 }

@@ -70,11 +70,16 @@ func (e *Engine) ownerLease(owner string) (ago, wait time.Duration, gone bool) {
 // with the highest hash (rendezvous hashing). Replicas that know the same
 // peers name the same one.
 func (e *Engine) taker(call [16]byte) string {
-	best, most := "", uint64(0)
 	candidates := e.settings.Bus.Staying()
 	if !e.leaving.Load() || len(candidates) == 0 {
 		candidates = append(candidates, e.settings.Replica)
 	}
+	return highest(call, candidates)
+}
+
+// highest is the replica with the highest hash for a call, or "".
+func highest(call [16]byte, candidates []string) string {
+	best, most := "", uint64(0)
 	for _, id := range candidates {
 		h := fnv.New64a()
 		_, _ = h.Write(call[:])

@@ -215,13 +215,13 @@ func (b *Bus) Status() Status {
 	return st
 }
 
-// now is the time since the bus was opened, by the monotonic clock.
 func (b *Bus) isClosing() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.closing
 }
 
+// now is the time since the bus was opened, by the monotonic clock.
 func (b *Bus) now() int64 { return int64(time.Since(b.epoch)) }
 
 func (b *Bus) timeout() int64 { return int64(b.s.OwnerTimeout) }

@@ -144,6 +144,8 @@ func (b *Bus) reset(f *frame) {
 		err = ErrLeft
 	case c == codeLeft:
 		err = errLostLeft
+	case c == codeTooLarge && s.key.opened:
+		err = ErrTooLarge
 	case c == codeRefused && s.key.opened:
 		err = fmt.Errorf("%w: %q", ErrRefused, f.payload[:min(len(f.payload), maxReason)])
 	case c == codeUnknown && s.key.opened:

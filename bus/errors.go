@@ -20,7 +20,8 @@ var (
 	ErrReset = errors.New("stream was closed by the peer")
 	// ErrRefused: the peer does not serve the stream; the text says why.
 	ErrRefused = errors.New("stream was refused")
-	// ErrTooLarge: a message is larger than MaxMessage.
+	// ErrTooLarge: a message is larger than MaxMessage. A handler's stream ends
+	// with it, at the opener too.
 	ErrTooLarge = errors.New("message is too large")
 	// ErrDeadline: nothing came until the given time. The stream goes on.
 	ErrDeadline = errors.New("nothing received in time")

@@ -9,7 +9,8 @@ import (
 // A frame is one NATS message: a header, then the payload. The header says its
 // own length, so that a later version can append to it; what this one does not
 // know there is skipped. The layout up to the sender is the same in all
-// versions, so that any version can be refused.
+// versions, so that any version can be refused; so are the type of a heartbeat
+// and the flag of the last one, so that its sender is known to live.
 //
 //	0  version
 //	1  type
@@ -64,6 +65,7 @@ const (
 	codeFinished                 // ended in the ordinary way a while ago
 	codeRefused                  // payload says why
 	codeLeft                     // the replica is leaving
+	codeTooLarge                 // a message is larger than MaxMessage
 )
 
 type token [8]byte

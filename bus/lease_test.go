@@ -127,7 +127,7 @@ func TestLeaseAcrossAPartition(t *testing.T) {
 
 	wall.cut()
 	await(t, "end of the leases", func() bool { return !a.Confirmed() && !b.Confirmed() })
-	if ago, _ := b.HeardAgo("a"); ago > brisk+b.s.Margin() {
+	if ago, _ := b.HeardAgo("a"); ago > brisk+brisk/3 {
 		t.Errorf("a was silent for %s before both leases ran out", ago)
 	}
 	if _, err := recv(t, s); !errors.Is(err, ErrLost) {

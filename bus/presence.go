@@ -19,6 +19,9 @@ func (b *Bus) hear(m *nats.Msg) {
 	if err == nil && f.typ != typeBeat {
 		err = errors.New("not a heartbeat")
 	}
+	if errors.Is(err, errVersion) && f.typ == typeBeat && string(f.from) != b.s.Replica {
+		b.hearForeign(string(f.from), f.flags, now)
+	}
 	var t beat
 	if err == nil {
 		t, err = parseBeat(f.payload)
@@ -111,6 +114,26 @@ func (b *Bus) hearPeer(id string, fl flags, t *beat, now int64) {
 	}
 	if due {
 		b.poke()
+	}
+}
+
+// hearForeign takes a heartbeat of a version that is not understood here. It
+// says that its sender lives, so that nobody takes over from it, and that it is
+// there to be cut off from. But it can be asked nothing, and what it says of
+// whom it hears cannot be read.
+func (b *Bus) hearForeign(id string, fl flags, now int64) {
+	p := b.peers
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := p.get(id)
+	if r == nil || r.left {
+		return
+	}
+	r.heard = now
+	if fl&flagBye != 0 {
+		r.leave()
+	} else {
+		r.required = b.mode == Clustered
 	}
 }
 

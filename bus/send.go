@@ -26,6 +26,9 @@ func (s *Stream) End(ctx context.Context, msg []byte) error {
 
 func (s *Stream) send(ctx context.Context, msg []byte, last flags) error {
 	if len(msg) > s.bus.s.MaxMessage {
+		if !s.key.opened {
+			s.end(ErrTooLarge, codeTooLarge) // the opener waits for what will not come
+		}
 		return ErrTooLarge
 	}
 	s.sending.Lock()

@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 	"time"
 )
 
@@ -10,7 +11,8 @@ import (
 // goroutine of its own; whoever asks for a kind without a handler is refused,
 // except that a Bus just opened gets some time for its calls of Handle. The
 // stream ends when it returns: with ErrReset at
-// the opener, unless f has called End. first is f's to keep.
+// the opener, unless f has called End, or with ErrLost if f has called Abandon,
+// or panicked. first is f's to keep.
 //
 // ctx ends with the stream; its cause is ErrReset if the opener let go, ErrLost
 // if the opener is lost or left, ErrClosed if this bus is being closed, when
@@ -82,6 +84,7 @@ func (b *Bus) serve(s *Stream, handler func(context.Context, *Stream, []byte), f
 	defer b.running.Done()
 	defer b.served()
 	defer s.Close()
+	defer b.recovered(s)
 	if !whole {
 		var err error
 		if first, err = s.Recv(time.Time{}); err != nil {
@@ -89,6 +92,15 @@ func (b *Bus) serve(s *Stream, handler func(context.Context, *Stream, []byte), f
 		}
 	}
 	handler(s.ctx, s, first)
+}
+
+// recovered keeps a handler that panics from ending the process. Its stream is
+// lost: that the handler let go on purpose would be another thing to say.
+func (b *Bus) recovered(s *Stream) {
+	if p := recover(); p != nil {
+		b.log.log.Error().Any("panic", p).Bytes("stack", debug.Stack()).Str("peer", s.key.peer).Msg("handler of a bus stream panicked")
+		s.Abandon()
+	}
 }
 
 func (b *Bus) served() {

@@ -35,7 +35,7 @@ type Settings struct {
 	MaxStreams   int           // streams that peers may have open here at a time; default 65,536
 
 	// About returns what the heartbeats tell of this replica, at most 1 KiB.
-	// It is called from the bus's own goroutine and must not block.
+	// It must not block: heartbeats wait for it.
 	About func() []byte
 
 	resolve func(ctx context.Context, host string) ([]netip.Addr, error) // nil: as the system does
@@ -59,11 +59,6 @@ type TLS struct {
 }
 
 func (t TLS) isZero() bool { return t == TLS{} }
-
-// Margin is how much longer than OwnerTimeout a replica must not have been
-// heard of before another may take over: what a peer heard of it last may
-// still be on its way in that peer's next heartbeat.
-func (s Settings) Margin() time.Duration { return s.withDefaults().OwnerTimeout / 3 }
 
 const (
 	maxAbout   = 1 << 10

@@ -84,7 +84,7 @@ func (s *Stream) Recv(until time.Time) ([]byte, error) {
 		case ok:
 			return msg, nil
 		case err == ErrTooLarge:
-			s.end(err, codeClosed)
+			s.end(err, codeTooLarge)
 			return nil, err
 		case err != nil:
 			return nil, err
@@ -106,11 +106,16 @@ func (s *Stream) Recv(until time.Time) ([]byte, error) {
 // Close lets go of the stream. If it has not ended, the peer learns that this
 // was on purpose: its handler's context ends with ErrReset, its Recv fails with
 // it. Idempotent.
-func (s *Stream) Close() {
+func (s *Stream) Close() { s.quit(codeClosed) }
+
+// Abandon lets go of the stream as if this replica had fallen silent: the peer
+// learns ErrLost, and not that this was on purpose. Idempotent, also with Close.
+func (s *Stream) Abandon() { s.quit(codeLost) }
+
+func (s *Stream) quit(c code) {
 	s.mu.Lock()
 	over := s.err != nil
 	s.letGo = true
-	c := codeClosed
 	if s.finished() {
 		c = codeFinished
 	}
@@ -147,6 +152,13 @@ func (s *Stream) end(reason error, c code) bool {
 		s.bus.sendReset(s.key, c, "")
 	}
 	return true
+}
+
+// Taken reports whether the peer has all that this side has sent.
+func (s *Stream) Taken() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return (s.isTaken || !s.key.opened) && s.acked == s.sent
 }
 
 // header is that of a frame that s sends. s.mu is held.

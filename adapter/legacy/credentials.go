@@ -11,15 +11,6 @@ import (
 // client: the GET stream, the DELETE. The credentials for that are those that
 // used the session last, on whatever replica.
 
-// unused returns the milliseconds since the session's credentials were used.
-// entry.mu is held.
-func (s *Session) unused() uint64 {
-	if s.users > s.elsewhere() {
-		return 0
-	}
-	return uint64(max(time.Since(s.lastCreds()).Milliseconds(), 0))
-}
-
 // lastCreds is when a use of the session's credentials ended. entry.mu is held.
 func (s *Session) lastCreds() time.Time {
 	if s.peerUse.After(s.lastUse) {
@@ -27,6 +18,29 @@ func (s *Session) lastCreds() time.Time {
 	}
 	return s.lastUse
 }
+
+// stamp adds the session's credentials, and when they were used, to what a peer
+// is told. entry.mu and mu are held.
+func (s *Session) stamp(p *parcel) {
+	now, used := time.Now(), s.lastCreds()
+	if s.users > s.elsewhere() {
+		used = now
+	}
+	p.creds, p.used, p.age = s.creds, uint64(max(used.UnixNano(), 0)), uint64(max(now.Sub(used).Milliseconds(), 0))
+}
+
+// usedAt is when a peer's credentials were used, by this replica's clock. The
+// peer's own is exact, if the two agree on what time it is.
+func (p *parcel) usedAt() time.Time {
+	about := time.Now().Add(-time.Duration(min(p.age, maxAge)) * time.Millisecond)
+	if exact := time.Unix(0, int64(min(p.used, 1<<62))); about.Sub(exact).Abs() < time.Second {
+		return exact
+	}
+	return about
+}
+
+// maxAge bounds the milliseconds that a peer may say.
+const maxAge = 1 << 40
 
 // tellCredentials tells the holders of the key's sessions which credentials used
 // them last here, where these are new: once in a while, since they may change
@@ -76,7 +90,9 @@ func (e *entry) newCredentials() (news []credentialNews) {
 			s.mu.Lock()
 			if !slices.Equal(s.creds, s.told) {
 				s.told = s.creds
-				news = append(news, credentialNews{s.holder, &parcel{kind: tellCreds, id: s.id, creds: s.creds, age: s.unused()}})
+				p := &parcel{kind: tellCreds, id: s.id}
+				s.stamp(p)
+				news = append(news, credentialNews{s.holder, p})
 			}
 			s.mu.Unlock()
 		}
@@ -89,20 +105,17 @@ func (e *entry) newCredentials() (news []credentialNews) {
 func (s *Session) hearCredentials(p *parcel) {
 	s.entry.mu.Lock()
 	defer s.entry.mu.Unlock()
-	s.takeCredentials(p.ownCreds(), p.age)
+	s.takeCredentials(p)
 }
 
 // takeCredentials is hearCredentials with entry.mu held.
-func (s *Session) takeCredentials(creds Credentials, age uint64) {
-	used := time.Now().Add(-time.Duration(min(age, maxAge)) * time.Millisecond)
+func (s *Session) takeCredentials(p *parcel) {
+	used := p.usedAt()
 	if !used.After(s.lastCreds()) {
 		return
 	}
 	s.peerUse = used
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.creds = creds
+	s.creds = p.ownCreds()
 }
-
-// maxAge bounds the milliseconds that a peer may say.
-const maxAge = 1 << 40

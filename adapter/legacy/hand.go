@@ -224,7 +224,10 @@ func (e *entry) offering(s *Session, event []byte, handing bool) *parcel {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	p := s.described()
-	p.kind, p.key, p.event, p.flag, p.creds, p.age = askYours, &e.key, event, !handing, s.Housekeeping(), s.unused()
+	p.kind, p.key, p.event, p.flag = askYours, &e.key, event, !handing
+	s.mu.Lock()
+	s.stamp(&p)
+	s.mu.Unlock()
 	p.eligible = uint64(s.own())
 	s.places = s.own()
 	if !handing && s.holder != e.server.settings.Peers.Self() && !slices.Contains(e.server.live(), s.holder) {
@@ -252,7 +255,7 @@ func (s *Server) takeOffered(from string, p *parcel) (parcel, error) {
 		}
 		return parcel{kind: sayLater, closing: s.closing()}, nil
 	case session != nil:
-		session.takeCredentials(p.ownCreds(), p.age)
+		session.takeCredentials(p)
 		if session.adopted && primary == nil && !session.apart {
 			e.promote(session)
 		}

@@ -111,7 +111,11 @@ func (s *Server) handAway(ctx context.Context, session *Session) (taken, stay bo
 	e := session.entry
 	live := slices.Clone(s.live())
 	sort.Slice(live, func(i, j int) bool { return rank(e.digest, live[i]) > rank(e.digest, live[j]) })
-	question := e.offering(session, session.unhold(), true)
+	event := session.unhold()
+	e.mu.Lock()
+	session.holder = "" // whoever takes it may ask before this replica knows
+	e.mu.Unlock()
+	question := e.offering(session, event, true)
 	question.closing, question.orphans = true, session.packOrphans()
 	for _, replica := range live {
 		answer, err := s.ask(ctx, replica, question)
@@ -123,6 +127,9 @@ func (s *Server) handAway(ctx context.Context, session *Session) (taken, stay bo
 		}
 		stay = stay || err == nil && !answer.closing
 	}
+	e.mu.Lock()
+	session.holder = s.settings.Peers.Self()
+	e.mu.Unlock()
 	session.unpackOrphans(question.orphans)
 	return false, stay
 }

@@ -129,15 +129,15 @@ func (s *Server) existing(key *Key) *entry {
 func (s *Session) use() parcel {
 	e := s.entry
 	e.mu.Lock()
+	defer e.mu.Unlock()
 	answer := parcel{kind: sayUsing, holder: s.holder, eligible: uint64(s.own()), life: s.life, freed: s.freed}
 	// A session that takes no new calls is used only while it is; the others may
 	// be used again at any time.
 	answer.flag = s.users > s.elsewhere() || !s.adopted && time.Since(s.lastUse) < e.server.settings.IdleTTL
-	answer.age = s.unused()
-	e.mu.Unlock()
 	s.mu.Lock()
-	answer.level, answer.creds = s.wantLevel(), s.creds
-	s.mu.Unlock()
+	defer s.mu.Unlock()
+	answer.level = s.wantLevel()
+	s.stamp(&answer)
 	return answer
 }
 

@@ -82,6 +82,7 @@ type parcel struct {
 	life     uint64 // of the session at who says it: a number for each time that it was made known there
 	freed    uint64 // places that were given back in this life
 	age      uint64 // milliseconds since creds were used
+	used     uint64 // and when that was, in Unix nanoseconds by the clock of who says it
 	pushes   bool
 	flag     bool // askWho: eligible calls only; askYours: busy; sayUsing: in use; sayYes: and subscribed; tellMessage: passed on already
 	closing  bool // askYours: the holder ends; sayLater: so does who was asked
@@ -151,6 +152,7 @@ func (p *parcel) append(dst []byte) []byte {
 	dst = appendNumber(dst, 'L', p.life)
 	dst = appendNumber(dst, 'F', p.freed)
 	dst = appendNumber(dst, 'w', p.age)
+	dst = appendNumber(dst, 'W', p.used)
 	dst = appendFlag(dst, 'p', p.pushes)
 	dst = appendFlag(dst, 'f', p.flag)
 	dst = appendFlag(dst, 'c', p.closing)

@@ -98,15 +98,17 @@ func (r *parcelReader) take(tag byte, v []byte) bool {
 			r.status.Status = int(n)
 		}
 		return ok && n <= 1<<31
-	case 'L', 'F', 'w':
+	case 'L', 'F', 'w', 'W':
 		n, ok := readNumber(v)
 		switch tag {
 		case 'L':
 			p.life = n
 		case 'F':
 			p.freed = n
-		default:
+		case 'w':
 			p.age = n
+		default:
+			p.used = n
 		}
 		return ok
 	case 'p':

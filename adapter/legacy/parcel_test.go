@@ -32,7 +32,7 @@ func parcels(t testing.TB) []parcel {
 		{kind: sayYes, flag: true},
 		{kind: sayLater, closing: true},
 		{kind: askHeed, raw: (&parcel{kind: tellGone, id: "s-1"}).append(nil)},
-		{kind: tellCreds, id: "s-1", creds: Credentials{{"Authorization", "Bearer x"}}, age: 1500},
+		{kind: tellCreds, id: "s-1", creds: Credentials{{"Authorization", "Bearer x"}}, age: 1500, used: 1 << 60},
 		{kind: tellFree, id: "s-1", life: 1 << 60, freed: 8},
 		{kind: sayNone},
 		{kind: sayRefused, err: &StatusError{Status: 401, Authenticate: []string{"Bearer", "Basic"}, ContentType: "text/plain", Body: []byte("no")}},

@@ -120,8 +120,12 @@ func (l *link) close(ctx context.Context) {
 	l.sending.Wait()
 }
 
-// Live implements adapter.Bus.
+// Live implements adapter.Bus. Without the bus nobody can be reached, whoever
+// may live.
 func (l *link) Live() []string {
+	if !l.bus.Confirmed() {
+		return nil
+	}
 	peers := l.bus.Peers()
 	ids := make([]string, len(peers))
 	for i, p := range peers {
@@ -245,6 +249,8 @@ func busError(err error) error {
 		return fmt.Errorf("%w: %w", adapter.ErrClosed, err)
 	case errors.Is(err, bus.ErrNoReplica), errors.Is(err, bus.ErrLeft), errors.Is(err, bus.ErrRefused):
 		return fmt.Errorf("%w: %w", adapter.ErrNobody, err)
+	case errors.Is(err, bus.ErrTooLarge):
+		return fmt.Errorf("%w: %w", adapter.ErrTooLarge, err)
 	case errors.Is(err, bus.ErrDisconnected):
 		return fmt.Errorf("%w: %w", adapter.ErrBusDown, err)
 	}

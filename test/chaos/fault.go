@@ -156,9 +156,11 @@ func (c *Chaos) cutOff(ctx context.Context, r *rand.Rand, slot int) error {
 	}
 	sleep(ctx, upTo(r, 200, 2500))
 	for _, link := range links {
+		heal := link.Join
 		if swallow {
-			link.Release()
-		} else if err := link.Join(); err != nil {
+			heal = link.Release
+		}
+		if err := heal(); err != nil {
 			return err
 		}
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -18,7 +17,8 @@ type Links struct {
 
 // Link passes connections on to one address.
 type Link struct {
-	proxy *toxiproxy.Proxy
+	server *toxiproxy.ApiServer
+	proxy  *toxiproxy.Proxy
 }
 
 // NewLinks returns an empty set.
@@ -28,7 +28,7 @@ func NewLinks() *Links {
 
 // Add opens a link to an address.
 func (l *Links) Add(name, to string) (*Link, error) {
-	link := &Link{toxiproxy.NewProxy(l.server, name, "127.0.0.1:0", to)}
+	link := &Link{l.server, toxiproxy.NewProxy(l.server, name, "127.0.0.1:0", to)}
 	if err := link.proxy.Start(); err != nil {
 		return nil, fmt.Errorf("open link %s: %w", name, err)
 	}
@@ -73,5 +73,12 @@ func (l *Link) Swallow() error {
 	return nil
 }
 
-// Release undoes Swallow. The connections, which have gaps, end.
-func (l *Link) Release() { l.proxy.Toxics.ResetToxics(context.Background()) }
+// Release undoes Swallow. The connections, which have gaps, end. The proxy is
+// made anew: one whose toxic is taken away while bytes come in may leave the
+// goroutines of a connection behind.
+func (l *Link) Release() error {
+	old := l.proxy
+	old.Stop()
+	l.proxy = toxiproxy.NewProxy(l.server, old.Name, old.Listen, old.Upstream)
+	return l.proxy.Start()
+}

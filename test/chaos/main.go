@@ -32,10 +32,8 @@ func start() int {
 	if err == nil {
 		err = run(ctx, o, os.Stdout)
 	}
-	if err == nil {
-		stop() // its goroutine ends
-		err = goleak.Find()
-	}
+	stop() // its goroutine ends
+	err = errors.Join(err, goleak.Find())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "chaos:", err)
 		return 1
