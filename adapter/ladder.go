@@ -128,6 +128,9 @@ func (r *forwardRound) ask(until time.Time) error {
 		if err := r.pause(c.again, until); err != nil {
 			return err
 		}
+		if !e.settings.Bus.Confirmed() && time.Since(c.began) > e.settings.Bus.Patience() {
+			return busDown() // an outage, not a moment
+		}
 		if time.Since(c.began) > patienceTimes*e.settings.Bus.Patience() {
 			return &Refusal{Reason: ReasonBusDown, MayHaveRun: true, RetryAfter: time.Second,
 				Detail: "the replica that holds the call was not reached in time; send the request again"}

@@ -193,12 +193,15 @@ func (c *caller) twice(ctx context.Context, responses map[string]any) *Reply {
 	if rank(a) < rank(b) {
 		a, b = b, a
 	}
-	// What a draining replica lets go of it asks nothing for.
-	if b.final() && len(a.Asked) > 0 == (len(b.Asked) > 0) && a.String() != b.String() {
+	// A client that is let go of is asked nothing, and told to come back.
+	if b.final() && !b.letGo() && a.String() != b.String() {
 		c.load.server.Ledger.Break("%s: a request that was sent twice got two outcomes: %s; %s", c.script.Key, a, b)
 	}
 	return a
 }
+
+// letGo reports whether the client is to come back although nothing is asked.
+func (r *Reply) letGo() bool { return r.State != "" && len(r.Asked) == 0 }
 
 // rank orders replies by how far they bring the client.
 func rank(r *Reply) int {
@@ -209,7 +212,7 @@ func rank(r *Reply) int {
 		return 1
 	case r.Err != nil:
 		return 2
-	case r.State != "" && len(r.Asked) == 0:
+	case r.letGo():
 		return 3
 	case r.State != "":
 		return 4
