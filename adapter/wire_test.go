@@ -180,11 +180,9 @@ func (s *script) Recv(time.Time) ([]byte, error) {
 	return m, nil
 }
 
-func (s *script) Abandon() {}
+func (s *script) Abandon()    {}
 func (s *script) Taken() bool { return true }
-func (s *script) Close() {}
-
-func (s *script) Abandon() {}
+func (s *script) Close()      {}
 
 // A message that is not understood is answered with nothing, and says so in the
 // log; nothing of it is acted on.
