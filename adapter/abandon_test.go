@@ -1,7 +1,9 @@
 package adapter
 
 import (
+	"errors"
 	"testing"
+	"time"
 
 	"github.com/holdfast-mcp/holdfast/adapter/state"
 	"github.com/holdfast-mcp/holdfast/test/fixture/rawserver"
@@ -106,5 +108,18 @@ func TestDrainOfTheReplicaThatForwards(t *testing.T) {
 	}
 	if n := len(f.raw.Cancelled()); n != 0 {
 		t.Errorf("%d cancellations", n)
+	}
+}
+
+// An answer that does not fit the bus is refused at once: it would not fit the
+// next time either.
+func TestAnswerTooLargeIsRefused(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 1)
+	r := &forwardRound{engine: f.rigs[0].Engine, ctx: t.Context()}
+	_, err := r.read(&script{end: ErrTooLarge}, time.Now().Add(time.Hour))
+	var refusal *Refusal
+	if !errors.As(err, &refusal) || refusal.Reason != ReasonUpstreamReply || !refusal.MayHaveRun {
+		t.Errorf("got %v, want upstream_reply of a call that may have run", err)
 	}
 }

@@ -80,8 +80,21 @@ func credentials(req *Request) legacy.Credentials {
 	if a := req.Credentials.Authorization; a != "" {
 		creds = append(creds, legacy.Field{Name: "Authorization", Value: a})
 	}
+	traced := 0
 	for _, f := range req.Credentials.Forward {
-		creds = append(creds, legacy.Field(f))
+		if legacy.IsTrace(f.Name) {
+			traced++
+		} else {
+			creds = append(creds, legacy.Field(f))
+		}
+	}
+	if traced == 0 {
+		return creds
+	}
+	for _, f := range req.Credentials.Forward { // last: legacy.Credentials.Lasting
+		if legacy.IsTrace(f.Name) {
+			creds = append(creds, legacy.Field(f))
+		}
 	}
 	return creds
 }

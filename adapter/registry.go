@@ -3,6 +3,7 @@ package adapter
 import (
 	"container/list"
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
@@ -121,7 +122,7 @@ func (r *registry) keep(c *call, bytes int64) {
 	r.mu.Lock()
 	c.keptBytes, c.keptUntil = bytes, c.until
 	c.keptAt = r.kept.PushBack(c)
-	if c.owed = len(c.rounds) == 0 && c.result != nil; c.owed {
+	if c.owed = c.result != nil && !slices.ContainsFunc(c.rounds, (*callRound).expectant); c.owed {
 		r.owed++
 	}
 	r.keptBytes += bytes
@@ -152,6 +153,10 @@ func (r *registry) drop(c *call) {
 	}
 	delete(r.named, c.id)
 }
+
+// expectant reports whether the round is to be told the call's outcome: one that
+// was let go has an answer already. call.mu is held.
+func (r *callRound) expectant() bool { return !r.gone && r.outcome == nil && r.err == nil }
 
 // told: a round has been told the outcome of a call that is kept.
 func (r *registry) told(c *call) {
@@ -293,7 +298,7 @@ func (c *call) settle(was phase) {
 	if was == parked {
 		r.unpark(c)
 	}
-	r.leave(c)
+	defer r.leave(c) // after keep: Shutdown looks whether an outcome is still owed
 	if c.timer != nil {
 		c.timer.Stop()
 	}

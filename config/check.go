@@ -153,6 +153,9 @@ func (k *checker) together(c *Config) {
 		k.note("state.keys", "", fmt.Sprintf("has %d keys; allowed: at most %d", len(c.State.Keys), maxKeys))
 	}
 	k.bus(&c.Bus)
+	if (c.Bus.URL != "" || c.Bus.Cluster.Listen != "") && len(c.State.Keys) == 0 && c.State.KeyFile == "" {
+		k.note("state.key_file", "", "must be set, or state.keys, when there is a bus: all replicas need the same keys (holdfast keygen)")
+	}
 	if c.Upstream.RetryMin > c.Upstream.RetryMax {
 		k.note("upstream.retry_min", durationText(c.Upstream.RetryMin),
 			"must not be above upstream.retry_max, which is "+durationText(c.Upstream.RetryMax))

@@ -212,15 +212,16 @@ func TestEverySettingHasItsVariableAndFlag(t *testing.T) {
 
 // beside is what settings cannot be without.
 var beside = map[string][]string{
-	"bus.credentials_file": {"--bus.url", "nats://a"},
-	"bus.nkey_file":        {"--bus.url", "nats://a"},
-	"bus.token":            {"--bus.url", "nats://a"},
-	"bus.cluster.listen":   {"--bus.cluster.tls.ca", "a"},
-	"bus.cluster.peers":    {"--bus.cluster.tls.ca", "a", "--bus.cluster.listen", "127.0.0.1:2"},
+	"bus.url":              {"--state-key-file", "k"},
+	"bus.credentials_file": {"--bus.url", "nats://a", "--state-key-file", "k"},
+	"bus.nkey_file":        {"--bus.url", "nats://a", "--state-key-file", "k"},
+	"bus.token":            {"--bus.url", "nats://a", "--state-key-file", "k"},
+	"bus.cluster.listen":   {"--bus.cluster.tls.ca", "a", "--state-key-file", "k"},
+	"bus.cluster.peers":    {"--bus.cluster.tls.ca", "a", "--bus.cluster.listen", "127.0.0.1:2", "--state-key-file", "k"},
 }
 
 func TestAFlagOfAListCanBeRepeated(t *testing.T) {
-	c := mustLoad(t, "", nil, "--cluster-listen", "a:1", "--bus.cluster.tls.ca", "f", "--cluster-peer", "a:1", "--cluster-peer", "b:1,c:1")
+	c := mustLoad(t, "", nil, "--state-key-file", "k", "--cluster-listen", "a:1", "--bus.cluster.tls.ca", "f", "--cluster-peer", "a:1", "--cluster-peer", "b:1,c:1")
 	if got, want := c.Bus.Cluster.Peers, []string{"a:1", "b:1", "c:1"}; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}

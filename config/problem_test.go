@@ -73,6 +73,8 @@ func TestProblems(t *testing.T) {
 		"forwarded and own":    {file: "upstreams: [{url: 'http://a', headers: {A: b}, forward_headers: [a]}]", want: []string{"upstreams[0].forward_headers[0]", "headers too"}},
 		"upstream in two places": {file: "upstreams: [{url: 'http://a'}]", args: []string{"--upstream", "http://b"},
 			want: []string{"--upstream", "the file has upstreams; use one of the two"}},
+		"bus without a key":     {args: []string{"--upstream", "http://a", "--bus-url", "nats://a"}, want: []string{"state.key_file", "the same keys"}},
+		"cluster without a key": {args: []string{"--upstream", "http://a", "--cluster-listen", "127.0.0.1:1", "--bus.cluster.tls.ca", "a"}, want: []string{"state.key_file", "the same keys"}},
 		"upstream variable and file": {file: "upstreams: [{url: 'http://a'}]", environ: []string{"HOLDFAST_UPSTREAM=http://b"},
 			want: []string{"HOLDFAST_UPSTREAM", "the file has upstreams; use one of the two"}},
 

@@ -145,8 +145,8 @@ func (h *header) param(name, value []byte) {
 }
 
 // traceFields go upstream from every request, so that a trace does not end
-// here: W3C Trace Context and Baggage.
-var traceFields = [...]string{"Traceparent", "Tracestate", "Baggage"}
+// here.
+var traceFields = mcp.TraceFields
 
 // forward collects the fields of a header section that go upstream, copied.
 func forward(section []byte, names []string) []adapter.Field {

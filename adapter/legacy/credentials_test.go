@@ -2,6 +2,7 @@ package legacy
 
 import (
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -42,5 +43,37 @@ func TestDeleteHasTheNewestCredentials(t *testing.T) {
 		if want := "Bearer " + order[2]; len(got) != 1 || got[0] != want {
 			t.Errorf("used by %q: deleted with %q, want %q", order, got, want)
 		}
+	}
+}
+
+// A request's trace goes with that request, and with nothing that is done for
+// the session later.
+func TestTraceIsNoCredential(t *testing.T) {
+	raw := asking(t, rawserver.Settings{})
+	m, key := onMesh(t, raw, nil)
+	traced := func(trace string) Credentials { return append(bearer("a"), Field{"traceparent", trace}) }
+	s := mustAcquire(t, m.servers["aa"], key, true)
+	x := s.Prepare(m.servers["aa"].NextID(), newTeller(), traced("00-1"), true, false, mcp.LevelNone)
+	if err := s.Post(t.Context(), x.creds, []byte(`{"jsonrpc":"2.0","method":"notifications/own"}`)); err != nil {
+		t.Fatal(err)
+	}
+	x.Cancel("no longer wanted")
+	x.Finish()
+	raw.WaitCount(mcp.NotifyCancelled, 1)
+	if got := s.Housekeeping(); !slices.Equal(got, bearer("a")) {
+		t.Errorf("kept %q", got)
+	}
+	for _, name := range []string{"bb", "cc", "aa"} {
+		m.servers[name].Close(t.Context())
+		m.split(-1, name)
+	}
+	var with []string
+	for _, r := range raw.Records() {
+		if r.Header.Get("Traceparent") != "" {
+			with = append(with, r.HTTP+" "+r.Messages[0].Method)
+		}
+	}
+	if want := []string{"POST notifications/own"}; !slices.Equal(with, want) {
+		t.Errorf("%q had the trace, want %q", with, want)
 	}
 }

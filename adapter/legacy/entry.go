@@ -179,7 +179,7 @@ func (e *entry) primary(ctx context.Context, creds Credentials, asHome bool) (s 
 		return nil, false, ctx.Err()
 	}
 	var status *StatusError
-	if o.err != nil && asStatus(o.err, &status) && status.Unauthorized() && !slices.Equal(o.creds, creds) {
+	if o.err != nil && asStatus(o.err, &status) && status.Unauthorized() && !slices.Equal(o.creds.Lasting(), creds.Lasting()) {
 		return nil, true, nil // it was another caller's credentials that the server refused
 	}
 	if o.err != nil {

@@ -457,5 +457,5 @@ func (s *Session) cancel(creds Credentials, id []byte, reason string) {
 	text = append(text, `,"reason":`...)
 	text = jsonrpc.AppendQuote(text, reason)
 	text = append(text, `}}`...)
-	s.enqueue(creds, text)
+	s.enqueue(creds.Lasting(), text) // of the request that it is about, the trace has ended
 }

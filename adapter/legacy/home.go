@@ -80,7 +80,7 @@ func (e *entry) openFor(ctx context.Context, o *opening) (*Session, error) {
 func (e *entry) borrow(ctx context.Context, creds Credentials) (*Session, error) {
 	s := e.server
 	e.mu.Lock()
-	question := parcel{kind: askLend, key: &e.key, creds: creds, gone: e.gone}
+	question := parcel{kind: askLend, key: &e.key, creds: creds.Lasting(), gone: e.gone}
 	e.mu.Unlock()
 	for pause := lookAgain; ; pause = min(2*pause, 8*lookAgain) {
 		if !e.away() {

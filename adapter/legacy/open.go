@@ -32,7 +32,7 @@ func (s *Server) open(ctx context.Context, e *entry, creds Credentials) (*Sessio
 			s.background(func() {
 				ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), s.settings.PostTimeout)
 				defer cancel()
-				if err := session.delete(ctx, creds); err != nil {
+				if err := session.delete(ctx, creds.Lasting()); err != nil {
 					s.log.Debug().Err(err).Str("upstream", s.settings.Name).Msg("session delete unanswered")
 				}
 			})
@@ -43,7 +43,7 @@ func (s *Server) open(ctx context.Context, e *entry, creds Credentials) (*Sessio
 		session.holder = s.settings.Peers.Self()
 	}
 	if !s.noStream.Load() {
-		standing := session.startListening(creds, nil, false)
+		standing := session.startListening(creds.Lasting(), nil, false)
 		wait := time.NewTimer(s.settings.StreamWait)
 		defer wait.Stop()
 		select {
@@ -57,7 +57,7 @@ func (s *Server) open(ctx context.Context, e *entry, creds Credentials) (*Sessio
 
 func (s *Server) newSession(e *entry, creds Credentials) *Session {
 	session := &Session{
-		server: s, entry: e, caps: e.key.Caps, creds: creds,
+		server: s, entry: e, caps: e.key.Caps, creds: creds.Lasting(),
 		calls: make(map[uint64]*Exchange), levelMu: make(chan struct{}, 1), lastUse: time.Now(),
 		info: &Info{},
 	}

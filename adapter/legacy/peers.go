@@ -34,6 +34,7 @@ const askTime = time.Second
 type heard struct {
 	from string
 	body []byte
+	done chan<- struct{} // closed once it was acted on; or nil
 }
 
 // hearings bounds the messages of peers that wait.
@@ -140,7 +141,7 @@ func (s *Server) PeersChanged() {
 // is dropped.
 func (s *Server) Hear(from string, body []byte) {
 	select {
-	case s.hearing <- heard{from, slices.Clone(body)}:
+	case s.hearing <- heard{from: from, body: slices.Clone(body)}:
 	default:
 		s.noisy.Warn().Str("upstream", s.settings.Name).Str("replica", from).Msg("message of another replica dropped: too many wait")
 	}
@@ -160,7 +161,27 @@ func (s *Server) hear() {
 				continue
 			}
 			s.heed(h.from, &p)
+			if h.done != nil {
+				close(h.done)
+			}
 		}
+	}
+}
+
+// hearInTurn acts on a message that a peer has asked to heed, after those that
+// it told before. It reports whether it did.
+func (s *Server) hearInTurn(ctx context.Context, from string, body []byte) bool {
+	done := make(chan struct{})
+	select {
+	case s.hearing <- heard{from, slices.Clone(body), done}:
+	case <-ctx.Done():
+		return false
+	}
+	select {
+	case <-done:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 
@@ -246,6 +267,12 @@ func (s *Server) answer(ctx context.Context, from string, p *parcel) (parcel, er
 		told, err := readParcel(p.raw)
 		if err != nil {
 			return parcel{kind: sayUnknown}, err
+		}
+		if told.kind == tellMessage {
+			if !s.hearInTurn(ctx, from, p.raw) {
+				return parcel{kind: sayUnknown}, nil
+			}
+			return parcel{kind: sayYes}, nil
 		}
 		s.heed(from, &told)
 		return parcel{kind: sayYes}, nil

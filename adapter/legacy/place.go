@@ -43,7 +43,7 @@ func (e *entry) place(ctx context.Context, creds Credentials) (*Session, error) 
 	for pause := lookAgain; e.away(); pause = min(2*pause, 8*lookAgain) {
 		home := e.home()
 		e.mu.Lock()
-		question := parcel{kind: askPlace, key: &e.key, creds: creds, gone: e.gone}
+		question := parcel{kind: askPlace, key: &e.key, creds: creds.Lasting(), gone: e.gone}
 		e.mu.Unlock()
 		answer, err := s.ask(ctx, home, &question)
 		switch {

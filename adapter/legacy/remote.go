@@ -18,7 +18,8 @@ func (s *Session) forward(id []byte, m *jsonrpc.Message) {
 		return
 	}
 	p := parcel{kind: tellMessage, id: s.id}
-	switch owner, ok := ownerOf(id); {
+	owner, ok := ownerOf(id)
+	switch {
 	case !ok:
 		return
 	case owner == s.server.settings.IDPrefix:
@@ -28,13 +29,77 @@ func (s *Session) forward(id []byte, m *jsonrpc.Message) {
 		if !let {
 			return // it is over
 		}
-	case slices.Contains(s.server.live(), owner):
-		p.raw = appendMessage(nil, m)
+		owner = ""
+	case !slices.Contains(s.server.live(), owner):
+		owner = ""
+	}
+	p.raw, p.flag = appendMessage(nil, m), owner == ""
+	switch {
+	case m.IsResponse():
+		s.server.deliver(owner, &p)
+	case owner != "":
 		s.server.tell(owner, &p)
+	default:
+		s.server.tellAll(&p)
+	}
+}
+
+// deliveries bounds the responses of one Server that are on their way to peers.
+const deliveries = 1024
+
+// Attempts to give a response to a peer, and what is between them.
+const (
+	deliverTimes = 8
+	deliverPause = 250 * time.Millisecond
+)
+
+// deliver gives a response to the replica whose call it ends, or to all where
+// none is named. The server does not say it twice, so that it goes by a question
+// that is asked until it is answered.
+func (s *Server) deliver(owner string, p *parcel) {
+	if s.delivering.Add(1) > deliveries {
+		s.delivering.Add(-1)
+		s.undelivered(owner, "too many are on their way")
 		return
 	}
-	p.raw, p.flag = appendMessage(nil, m), true
-	s.server.tellAll(&p)
+	s.background(func() {
+		defer s.delivering.Add(-1)
+		pause := time.NewTimer(0)
+		defer pause.Stop()
+		for range deliverTimes {
+			select {
+			case <-pause.C:
+			case <-s.ctx.Done():
+				return
+			}
+			if owner != "" && !slices.Contains(s.live(), owner) {
+				owner, p.flag = "", true // whoever has taken the call over
+			}
+			if s.offer(owner, p) {
+				return
+			}
+			pause.Reset(deliverPause)
+		}
+		s.undelivered(owner, "no answer")
+	})
+}
+
+// offer asks a peer, or all, to take a message. It reports whether each has.
+func (s *Server) offer(owner string, p *parcel) bool {
+	question := &parcel{kind: askHeed, raw: p.append(nil)}
+	ctx, cancel := context.WithTimeout(s.ctx, askTime)
+	defer cancel()
+	if owner == "" {
+		_, complete := s.askEach(ctx, question)
+		return complete
+	}
+	answer, err := s.ask(ctx, owner, question)
+	return err == nil && answer.kind == sayYes
+}
+
+func (s *Server) undelivered(owner, why string) {
+	s.noisy.Warn().Str("upstream", s.settings.Name).Str("replica", owner).Str("why", why).
+		Msg("response of the server for another replica's call could not be delivered")
 }
 
 // ownerOf returns the replica that has made a request id.

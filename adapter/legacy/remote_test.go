@@ -1,8 +1,11 @@
 package legacy
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -413,5 +416,51 @@ func TestSessionThatIsGoneEndsTheListenersOfAll(t *testing.T) {
 		if err := <-end; !errors.Is(err, ErrSessionGone) {
 			t.Errorf("a listener was ended with %v", err)
 		}
+	}
+}
+
+// lossy loses what holds a text: each message that is told, and the first two
+// questions.
+type lossy struct {
+	Peers
+	text  string
+	asked *atomic.Int64
+}
+
+func (p *lossy) Tell(replica string, body []byte) {
+	if !bytes.Contains(body, []byte(p.text)) {
+		p.Peers.Tell(replica, body)
+	}
+}
+
+func (p *lossy) Request(ctx context.Context, replica string, body []byte) ([]byte, error) {
+	if bytes.Contains(body, []byte(p.text)) && p.asked.Add(1) <= 2 {
+		return nil, errNobody
+	}
+	return p.Peers.Request(ctx, replica, body)
+}
+
+// A response that the server gave on the GET stream is not lost between
+// replicas: the server does not say it twice.
+func TestResponseForABorrowersCallIsNotLost(t *testing.T) {
+	raw := pushing(t)
+	asked := new(atomic.Int64)
+	m, key := onMesh(t, raw, func(s *Settings) { s.Peers = &lossy{s.Peers, "Hello Bo", asked} })
+	s := mustAcquire(t, m.servers["bb"], key, true)
+	c := call(t, s, "greet")
+	for {
+		got := c.next(t)
+		if got.Method == mcp.MethodElicit {
+			if err := s.Post(t.Context(), nil, answerText(got.ID, "Bo")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got.Result != nil {
+			break
+		}
+	}
+	<-c.ended
+	if n := asked.Load(); n != 3 {
+		t.Errorf("it was sent %d times, want 3", n)
 	}
 }

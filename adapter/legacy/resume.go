@@ -83,7 +83,7 @@ func (s *Session) Resume(request, event string, sink Sink, creds Credentials, el
 	}
 	s.calls[x.id] = x
 	s.levels[level]++
-	s.creds = creds
+	s.creds = creds.Lasting()
 	return x
 }
 

@@ -48,6 +48,7 @@ type Server struct {
 	noIDs       atomic.Bool  // the server gives out no session ids
 	sessions    atomic.Int64 // open or opening
 	attributing atomic.Int64 // input requests whose calls are looked for in the background
+	delivering  atomic.Int64 // responses on their way to peers
 
 	info       atomic.Pointer[Info] // of the newest session
 	complained atomic.Int64         // when complain last logged, in Unix nanoseconds

@@ -98,7 +98,7 @@ func (s *Session) Prepare(id uint64, sink Sink, creds Credentials, eligible, ask
 	s.mu.Lock()
 	s.calls[x.id] = x
 	s.levels[level]++
-	s.creds = creds
+	s.creds = creds.Lasting()
 	s.mu.Unlock()
 	return x
 }
@@ -264,6 +264,9 @@ func (s *Session) close(ctx context.Context, remove bool) {
 		s.enqueue(creds, o.refusal("no call took the request before the session ended"))
 	}
 	s.outbox.close(ctx)
+	if remove {
+		s.awaitStream(ctx)
+	}
 	s.unhold()
 	if s.id == "" || gone || !remove {
 		return

@@ -2,7 +2,10 @@ package legacy
 
 import (
 	"crypto/tls"
+	"strings"
 	"time"
+
+	"github.com/holdfast-mcp/holdfast/adapter/mcp"
 )
 
 // Settings are the limits and times of one Server. Every field must be set;
@@ -51,5 +54,26 @@ type Settings struct {
 type Field struct{ Name, Value string }
 
 // Credentials are header fields that a client's HTTP request brought for the
-// upstream: Authorization and the configured ones. They are secrets.
+// upstream: Authorization and the configured ones, and those of its trace, which
+// come last. They are secrets.
 type Credentials []Field
+
+// Lasting returns what is not about the one request: it may be used for another
+// of the same caller, be compared, and be told to peers.
+func (c Credentials) Lasting() Credentials {
+	n := len(c)
+	for n > 0 && IsTrace(c[n-1].Name) {
+		n--
+	}
+	return c[:n:n]
+}
+
+// IsTrace reports whether a header field belongs to a request's trace.
+func IsTrace(name string) bool {
+	for _, field := range mcp.TraceFields {
+		if strings.EqualFold(name, field) {
+			return true
+		}
+	}
+	return false
+}

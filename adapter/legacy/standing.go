@@ -1,11 +1,16 @@
 package legacy
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // standing is a session's GET stream, from when it is asked for.
 type standing struct {
-	stop context.CancelFunc
-	done chan struct{} // closed when it has ended
+	stop     context.CancelFunc
+	answered chan struct{} // closed once the server has answered for the first time
+	begun    time.Time
+	done     chan struct{} // closed when it has ended
 }
 
 // startListening opens the GET stream, unless it stands or the session is over.
@@ -21,7 +26,7 @@ func (s *Session) startListening(creds Credentials, event []byte, blind bool) (a
 		return answered
 	}
 	ctx, stop := context.WithCancel(s.server.ctx)
-	g := &standing{stop: stop, done: make(chan struct{})}
+	g := &standing{stop: stop, answered: answered, begun: time.Now(), done: make(chan struct{})}
 	s.stands = g
 	st := &stream{session: s}
 	st.setLastID(event)
@@ -45,6 +50,25 @@ func (s *Session) stopListening() {
 	defer s.mu.Unlock()
 	if s.stands != nil {
 		s.stands.stop()
+	}
+}
+
+// awaitStream waits for the answer to a GET that was just sent, so that it does
+// not overtake what comes after it, on another connection: some servers answer
+// only with the first event, so that there is a bound.
+func (s *Session) awaitStream(ctx context.Context) {
+	s.mu.Lock()
+	g := s.stands
+	s.mu.Unlock()
+	if g == nil {
+		return
+	}
+	bound := time.NewTimer(time.Until(g.begun.Add(s.server.settings.StreamWait)))
+	defer bound.Stop()
+	select {
+	case <-g.answered:
+	case <-bound.C:
+	case <-ctx.Done():
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-mcp/holdfast/adapter"
@@ -159,6 +160,16 @@ func (l *link) about() []byte {
 func reportOf(about []byte) (r adapter.Report) {
 	_ = json.Unmarshal(about, &r)
 	return r
+}
+
+// register registers the metrics of the bus.
+func (l *link) register(reg prometheus.Registerer) {
+	reg.MustRegister(
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "holdfast_bus_peers", Help: "Other replicas that are known to live."},
+			func() float64 { return float64(l.bus.Status().Peers) }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "holdfast_bus_dropped_total", Help: "Messages of other replicas that came faster than they could be read, and were lost."},
+			func() float64 { return float64(l.bus.Status().Dropped) }),
+	)
 }
 
 // Heard implements adapter.Bus.

@@ -173,6 +173,7 @@ func newEngine(c *config.Config, replica string, peers *link, ring *state.Ring, 
 	case config.ReplayNever:
 		settings.Replay = adapter.ReplayNever
 	}
+	peers.register(reg)
 	return adapter.NewEngine(settings, upstreams, ring, log, adapter.NewMetrics(reg)), nil
 }
 

@@ -264,7 +264,7 @@ func TestShutdownRefuses(t *testing.T) {
 		t.Errorf("/readyz: HTTP %d %s", code, status)
 	}
 	h.Signal(syscall.SIGTERM)
-	h.Logs.Wait(t, `"message":"stopping"`)
+	waitReady(t, h, "not ready")
 	message := CallTool("hold", nil)
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.URL, strings.NewReader(message.Body()))
 	if err != nil {
