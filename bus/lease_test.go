@@ -20,7 +20,9 @@ func TestExternalServerRestarts(t *testing.T) {
 
 	srv.Shutdown()
 	srv.WaitForShutdown()
-	await(t, "disconnect", func() bool { return !a.Status().Connected && a.Status().Reason != "" })
+	for _, one := range []*Bus{a, b} {
+		await(t, "disconnect", func() bool { return !one.Status().Connected && one.Status().Reason != "" })
+	}
 	if _, err := a.Ask(t.Context(), "b", echoKind, nil); !errors.Is(err, ErrDisconnected) {
 		t.Errorf("asking: %v, want ErrDisconnected at once", err)
 	}
