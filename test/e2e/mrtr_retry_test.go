@@ -99,6 +99,9 @@ func TestRetrySentTwiceAtOnce(t *testing.T) {
 			t.Errorf("%s got %q", id, got)
 		}
 		list := reply.Notifications("notifications/progress")
+		if len(list) == 0 && h.Size() > 1 {
+			continue // it was on its way to the owner when the call went on: only one replica can be seen to have all
+		}
 		if len(list) != 1 {
 			t.Fatalf("%s got %d progress notifications", id, len(list))
 		}
