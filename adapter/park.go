@@ -69,6 +69,11 @@ func (c *call) seal() []byte {
 	}
 	plain := t
 	// What nobody could make use of, the client need not carry.
+	set := &c.engine.settings
+	if set.OwnKey && set.ReleaseAfter == 0 {
+		plain.Transcript, plain.Cut = nil, true
+		return c.engine.ring.Seal(nil, &plain)
+	}
 	if c.x != nil {
 		if at := c.x.Position(); at.Event != "" {
 			t.Position = state.Position(at)
@@ -77,7 +82,7 @@ func (c *call) seal() []byte {
 	if t.Position.Event != "" || c.x == nil || c.replayable(c.x.Session()) {
 		c.describe(&t)
 	}
-	limit := c.engine.settings.MaxState
+	limit := set.MaxState
 	if t.Valid() {
 		if text := c.engine.ring.Seal(nil, &t); len(text) <= limit {
 			return text

@@ -30,6 +30,10 @@ type Settings struct {
 
 	Anonymous Anonymous
 
+	// OwnKey says that the ring's key is this process's alone: what a request
+	// state has for whoever goes on with a call is left out, unless ReleaseAfter
+	// needs it.
+	OwnKey bool
 	// Bus leads to the other replicas; nil: there are none.
 	Bus         Bus
 	BusRequired bool // a replica that does not reach it is not ready
