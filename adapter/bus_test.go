@@ -46,6 +46,7 @@ type port struct {
 	since     time.Duration // when it was cut off
 	listening time.Duration // since when it hears the others
 	revoked   bool          // it holds no lease, although it is plugged in
+	alone     bool          // its lease needs nobody's word: it was started without the others
 	lapses    uint64        // how often the lease had run out before it was confirmed again
 }
 
@@ -93,7 +94,7 @@ func (p *port) unplug() {
 
 func (p *port) plug() {
 	p.lan.change(func() {
-		if p.cut && p.lan.clock-p.since >= p.lan.patience {
+		if p.cut && !p.alone && p.lan.clock-p.since >= p.lan.patience {
 			p.lapses++
 		}
 		p.cut, p.listening = false, p.lan.clock
@@ -180,7 +181,7 @@ func (p *port) Heard(replica string) (time.Duration, bool) {
 func (p *port) Confirmed() bool {
 	p.lan.mu.Lock()
 	defer p.lan.mu.Unlock()
-	return !p.revoked && (!p.cut || p.lan.clock-p.since < p.lan.patience)
+	return !p.revoked && (p.alone || !p.cut || p.lan.clock-p.since < p.lan.patience)
 }
 
 // Lapses implements Bus.

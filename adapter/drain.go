@@ -107,17 +107,33 @@ func (r *callRound) mustLetGo() bool {
 // nothing that would end it there.
 func (c *call) settleUp(peered bool) {
 	c.mu.Lock()
-	if peered && c.estate != nil { // nothing of it is left at the server
+	if peered && (c.estate != nil || c.moving) { // nothing of it is at the server that is this replica's
 		c.surrender()
 	}
 	if peered && c.phase == running && c.askable && c.driver == byGoroutine && len(c.rounds) > 0 && c.transferable() {
 		c.park(c.rounds[0])
 	}
 	handed := peered && c.release() || c.phase == done
+	if peered && !handed && c.phase == parked && c.transferable() {
+		c.leaveRun()
+		handed = true
+	}
 	c.mu.Unlock()
 	if !handed {
 		c.end(&Refusal{Reason: ReasonShutdown, Detail: "this replica is stopping", MayHaveRun: true, RetryAfter: time.Second}, "the proxy is stopping")
 	}
+}
+
+// leaveRun ends what a parked call has at the server, where it runs again
+// elsewhere. A retry that still comes here is not told that the call is over. mu
+// is held.
+func (c *call) leaveRun() {
+	if c.x.Position().Event == "" && c.driver != byNobody && c.sure() {
+		const why = "the call runs again"
+		c.refuseInputs(why)
+		c.x.Cancel(why)
+	}
+	c.surrender()
 }
 
 // transferable reports whether another replica can go on with the call. mu is

@@ -62,6 +62,7 @@ type Engine struct {
 	strange  atomic.Int64  // when a request state of an unknown key last came, in Unix nanoseconds; zero: never
 	rounds   atomic.Int64  // in progress
 	remote   atomic.Int64  // of them, those whose clients are at other replicas
+	others   acquaintance
 	quiet    chan struct{} // has room for one: no round is left, while draining
 
 	mu        sync.Mutex
@@ -84,7 +85,7 @@ func NewEngine(settings Settings, upstreams []Upstream, ring *state.Ring, log ze
 	e := &Engine{
 		settings: settings, ring: ring, log: log,
 		noisy:     log.Sample(&zerolog.BurstSampler{Burst: 5, Period: 10 * time.Second}),
-		upstreams: make(map[string]*upstream), quiet: make(chan struct{}, 1), doubt: make(chan struct{}, 1),
+		upstreams: make(map[string]*upstream), quiet: make(chan struct{}, 1), doubt: make(chan struct{}, 1), others: acquaintance{met: make(chan struct{}, 1)},
 		listeners: make(map[*listenRound]struct{}), listening: make(map[principal]int),
 	}
 	e.calls.init(settings)

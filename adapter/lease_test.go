@@ -210,3 +210,30 @@ func TestLateOwner(t *testing.T) {
 		}
 	})
 }
+
+// Two sides of a split that both hold a lease may both have a call. When they
+// hear each other again, the one that had it earlier gives it up without a word.
+func TestOwnersMeet(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 2, func(s *Settings, _ *legacy.Settings, _ *rawserver.Settings) {
+		if s.Replica == "r1" {
+			s.ParkTTL = 500 * time.Millisecond
+		}
+	})
+	f.raw.Tool("greet", greet)
+	q := toolCall("greet")
+	owner, taker := f.rigs[0], f.rigs[1]
+	first := owner.play(q)
+	f.lan.change(func() { owner.port().alone = true })
+	owner.port().unplug()
+	f.giveUp()
+	second := taker.served(q.retry(first, accept("elicitation-1", "name", "Ada")), ServedTakenOver)
+	owner.port().plug()
+	eventually(t, "the earlier owner to give up", func() bool { return owner.calls.get(owner.tokenOf(first)) == nil })
+	if got := owner.served(q.retry(second, accept("elicitation-2", "title", "Dr")), ServedForwarded).text(t); got != "Dr Ada" {
+		t.Errorf("got %q", got)
+	}
+	if got, cancelled := f.posted(), f.raw.Cancelled(); len(got) != 2 || len(cancelled) != 0 {
+		t.Errorf("the server got %s and was told that %s is cancelled", got, cancelled)
+	}
+}

@@ -129,5 +129,6 @@ func (e *Engine) PeersChanged() {
 	for _, u := range e.upstreams {
 		u.Server.PeersChanged()
 	}
+	e.others.look(e.settings.Bus.Live())
 	e.calls.look() // Shutdown need not wait for clients that nobody can bring here
 }

@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -106,37 +107,46 @@ func (e *Engine) openState(up *upstream, req *Request, caps *mcp.Capabilities) (
 
 // join lets a round take its place at the call.
 func (c *call) join(round uint32, req *Request, r *callRound) error {
+	again, err := c.seat(round, req, r)
+	if again {
+		c.engine.log.Debug().Str("upstream", c.up.Name).Hex("call", c.id[:]).Msg("retry came again, and has the outcome of the first")
+	}
+	return err
+}
+
+// seat is join. again says that the round is a copy of one that the call knows.
+func (c *call) seat(round uint32, req *Request, r *callRound) (again bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r.call = c
 	if !c.engine.confirmed() {
-		return busDown()
+		return false, busDown()
 	}
 	if c.elsewhere || round > c.round && c.engine.settings.Bus != nil {
 		if !c.elsewhere { // another replica has gone on with it meanwhile
 			c.surrender()
 		}
-		return errAway
+		return false, errAway
 	}
 	if err := checkParams(req, c.rules); err != nil {
-		return err
+		return false, err
 	}
 	switch {
 	case c.phase == done && c.forgotten:
-		return &Refusal{Reason: ReasonCallLost, Detail: "the call ended, and its outcome is no longer kept", MayHaveRun: true}
+		return false, &Refusal{Reason: ReasonCallLost, Detail: "the call ended, and its outcome is no longer kept", MayHaveRun: true}
 	case round == c.round && c.phase == parked:
-		return c.carryOn(req, r)
+		return false, c.carryOn(req, r)
 	case round == c.round: // sent twice: the same outcome, once there is one
 	case round+1 == c.round && c.phase == parked:
 		r.outcome = c.question()
 	default:
-		return refuse(ReasonStateStale, "the request state is of a round that is over; use the newest one")
+		return false, refuse(ReasonStateStale, "the request state is of a round that is over; use the newest one")
 	}
 	c.rounds = append(c.rounds, r)
 	if c.phase == done {
 		c.engine.calls.told(c)
 	}
-	return nil
+	return true, nil
 }
 
 // carryOn unparks the call with the answers of a retry. mu is held.
@@ -189,6 +199,14 @@ type answer struct {
 	in    *input
 	text  []byte
 	value []byte // what the client sent, where text is yet to be made
+}
+
+// content returns what the answer says, in memory of its own.
+func (a *answer) content() []byte {
+	if a.value != nil {
+		return a.value
+	}
+	return bytes.Clone(jsonrpc.Get(a.text, "result"))
 }
 
 // answers takes the open inputs that a retry answers in full off the call.
@@ -278,16 +296,16 @@ func (c *call) goDeliver(d *delivery, pending *legacy.Posting) {
 					err = c.post(ctx, d.session, d.creds, a.text)
 				}
 			}
-			legacy.FreeText(a.text)
 			if err != nil {
-				for _, rest := range d.answers[i+1:] {
-					legacy.FreeText(rest.text)
-				}
 				c.mu.Lock()
 				c.undelivered(d.x, d.answers[i:], err)
 				c.mu.Unlock()
+				for _, rest := range d.answers[i:] {
+					legacy.FreeText(rest.text)
+				}
 				return
 			}
+			legacy.FreeText(a.text)
 		}
 		if d.launch {
 			c.sendHeld(ctx)

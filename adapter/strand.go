@@ -55,11 +55,7 @@ func (c *call) strandAnswers(answers []answer, err, reason error) bool {
 	}
 	left := &estate{position: state.Position(c.x.Position()), err: reason}
 	for _, a := range answers {
-		i := slices.IndexFunc(c.transcript, func(t state.Answer) bool { return t.Key == a.in.Key })
-		if i < 0 { // too large to be kept
-			return false
-		}
-		left.undelivered = append(left.undelivered, answer{in: a.in, value: c.transcript[i].Value})
+		left.undelivered = append(left.undelivered, answer{in: a.in, value: a.content()})
 	}
 	switch {
 	case left.position.Event != "":

@@ -149,7 +149,7 @@ func (c *call) goOn(ctx context.Context, left *estate, answered []answer, text [
 			return
 		}
 		c.engine.log.Debug().Err(err).Str("upstream", c.up.Name).Hex("call", c.id[:]).Msg("call not taken over")
-		if c.again(left, answered, err) || c.putBack(left, asRefusal(err, true)) {
+		if c.isOver() || c.again(left, answered, err) || c.putBack(left, asRefusal(err, true)) {
 			legacy.FreeText(text)
 			return
 		}
@@ -173,6 +173,13 @@ func (c *call) goOn(ctx context.Context, left *estate, answered []answer, text [
 		return
 	}
 	c.replay(ctx, s, left, text, r)
+}
+
+// isOver reports whether the call has ended, or goes on elsewhere.
+func (c *call) isOver() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.phase == done
 }
 
 // putBack parks a call again, at the same round and as it was, that could not
@@ -249,7 +256,7 @@ func (c *call) takeOver(ctx context.Context, at *state.Position, answered []answ
 	c.engine.metrics.takenOver()
 	c.mu.Lock()
 	r.served = ServedTakenOver
-	over := c.phase == done
+	over, elsewhere := c.phase == done, c.elsewhere
 	c.heard, c.parkAt, c.moving = time.Now(), time.Now(), false
 	if len(answered) > 0 {
 		c.parkAt = c.parkAt.Add(c.engine.settings.Gather)
@@ -257,7 +264,9 @@ func (c *call) takeOver(ctx context.Context, at *state.Position, answered []answ
 	c.wake()
 	c.mu.Unlock()
 	if over {
-		x.Cancel("the client has gone")
+		if !elsewhere { // else another replica goes on with the same request
+			x.Cancel("the client has gone")
+		}
 		x.Finish()
 		return nil
 	}

@@ -2,6 +2,7 @@ package adapter
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
@@ -51,13 +52,16 @@ func (e *Engine) sure(ctx context.Context) error {
 	return nil
 }
 
-// guard verifies the engine's calls whenever its lease had run out, until ctx
-// ends.
+// guard verifies the engine's calls whenever its lease had run out, and with
+// each replica that is met, until ctx ends.
 func (e *Engine) guard() {
 	for {
 		select {
 		case <-e.ctx.Done():
 			return
+		case <-e.others.met:
+			e.meet()
+			continue
 		case <-e.doubt:
 		}
 		b := e.settings.Bus
@@ -68,10 +72,50 @@ func (e *Engine) guard() {
 		if !e.awaitPeers() {
 			return
 		}
-		if e.verify() && b.Lapses() == lapses {
+		if e.verify(b.Live()...) && b.Lapses() == lapses {
 			e.verified.Store(lapses)
 			e.log.Info().Msg("lease regained: the calls that are left are this replica's")
 		}
+	}
+}
+
+// acquaintance is which of the others a replica has met since it last heard of
+// them anew.
+type acquaintance struct {
+	mu  sync.Mutex
+	ids []string
+	met chan struct{} // has room for one: others may live that are not among them
+}
+
+// look forgets who is not live, and has guard meet the others. It does not
+// block.
+func (a *acquaintance) look(live []string) {
+	a.mu.Lock()
+	a.ids = slices.DeleteFunc(a.ids, func(id string) bool { return !slices.Contains(live, id) })
+	a.mu.Unlock()
+	select {
+	case a.met <- struct{}{}:
+	default:
+	}
+}
+
+// meet verifies the calls with the replicas that are heard anew. Each side of a
+// split may have a lease and go on with calls of the other: a replica that was
+// started alone, and several that confirm each other. Once they hear each other
+// again, whoever had a call later keeps it.
+func (e *Engine) meet() {
+	if e.settings.Bus == nil || !e.confirmed() {
+		return // before it is, all are asked
+	}
+	a := &e.others
+	a.mu.Lock()
+	strangers := slices.DeleteFunc(slices.Clone(e.settings.Bus.Live()), func(id string) bool { return slices.Contains(a.ids, id) })
+	a.ids = append(a.ids, strangers...)
+	a.mu.Unlock()
+	if len(strangers) > 0 && !e.verify(strangers...) {
+		a.mu.Lock()
+		a.ids = slices.DeleteFunc(a.ids, func(id string) bool { return slices.Contains(strangers, id) })
+		a.mu.Unlock()
 	}
 }
 
@@ -91,9 +135,9 @@ func (e *Engine) awaitPeers() bool {
 	}
 }
 
-// verify gives up the calls that another replica has. It reports false when not
-// every live one has answered.
-func (e *Engine) verify() bool {
+// verify gives up the calls that other replicas have. It reports false when not
+// every one has answered.
+func (e *Engine) verify(replicas ...string) bool {
 	all := e.calls.owned()
 	if len(all) == 0 {
 		return true
@@ -103,7 +147,7 @@ func (e *Engine) verify() bool {
 	var mu sync.Mutex
 	complete := true
 	var asking sync.WaitGroup
-	for _, replica := range e.settings.Bus.Live() {
+	for _, replica := range replicas {
 		asking.Add(1)
 		go func() {
 			defer asking.Done()

@@ -3,8 +3,11 @@ package bus
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -40,15 +43,27 @@ func open(t testing.TB, s Settings) *Bus {
 	return b
 }
 
+// Free ports are below those that systems give to outgoing connections, and so
+// stay free until, or while, nobody listens there.
+const firstPort, lastPort = 10000, 20000
+
+var nextPort atomic.Int64
+
+func init() { nextPort.Store(rand.Int64N(lastPort - firstPort)) }
+
 // freePort is one that nobody listens on at this moment.
 func freePort(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range lastPort - firstPort {
+		addr := net.JoinHostPort("127.0.0.1", strconv.FormatInt(firstPort+nextPort.Add(1)%(lastPort-firstPort), 10))
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			return addr
+		}
+		_ = c.Close() // it was for nothing else
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Fatal("no free port")
+	return ""
 }
 
 // cluster opens n replicas r0, r1, … that have heard each other.

@@ -26,8 +26,9 @@ type entry struct {
 	opening  int        // sessions being opened
 	first    *opening   // the primary that is being opened, or nil
 	homing   *opening   // likewise, by this replica as its home, where sessions are shared
-	gone     string     // the id of a session that the server does not know any more, or \"\"
+	gone     string     // the id of a session that the server does not know any more, or ""
 	tending  bool       // tend is at work
+	taking   bool       // so is takeBackLater
 	waiters  []chan *Session
 	shutDown bool
 }
@@ -45,6 +46,9 @@ type opening struct {
 func (e *entry) try(eligible bool) *Session {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if eligible && e.passedOver() != nil {
+		return nil
+	}
 	return e.pick(eligible, false)
 }
 
@@ -83,6 +87,12 @@ func (e *entry) acquire(ctx context.Context, eligible bool, creds Credentials, a
 			e.mu.Unlock()
 			return nil, true, nil
 		}
+		if s := e.passedOver(); s != nil && eligible && !checked {
+			checked = true
+			e.mu.Unlock()
+			e.takeBack(ctx, s)
+			continue
+		}
 		if s := e.pick(eligible, asHome); s != nil {
 			e.mu.Unlock()
 			return s, false, nil
@@ -108,18 +118,22 @@ func (e *entry) acquire(ctx context.Context, eligible bool, creds Credentials, a
 			continue
 		}
 		// Eligible, and every session has an eligible call already.
-		if s := e.lentOut(); s != nil && !checked {
-			checked = true
-			e.mu.Unlock()
-			e.takeBack(ctx, s)
-			continue
-		}
-		set := e.server.settings
+		set, lent := e.server.settings, e.lentOut()
 		if set.QueueEligible || len(e.sessions)+e.opening >= set.MaxPerKey || !e.server.reserve() {
+			if lent != nil {
+				e.takeBackLater(lent)
+			}
 			s, err := e.wait(ctx)
 			if s != nil || err != nil {
 				return s, false, err
 			}
+			continue
+		}
+		if lent != nil && !checked {
+			checked = true
+			e.mu.Unlock()
+			e.takeBack(ctx, lent)
+			e.server.sessions.Add(-1)
 			continue
 		}
 		e.opening++
@@ -221,7 +235,9 @@ func (e *entry) wait(ctx context.Context) (*Session, error) {
 	}
 	turn := make(chan *Session, 1)
 	e.waiters = append(e.waiters, turn)
+	waiting := len(e.waiters)
 	e.mu.Unlock()
+	e.server.log.Debug().Str("upstream", set.Name).Int("waiting", waiting).Msg("call waits for a session")
 	timer := time.NewTimer(set.QueueTimeout)
 	defer timer.Stop()
 	var err error

@@ -22,6 +22,22 @@ type mesh struct {
 	mu      sync.Mutex
 	servers map[string]*Server
 	groups  map[string]int // replicas reach those of the same group; -1: nobody
+	lost    map[kind]bool  // what is told and never heard
+	asked   func(kind)     // is called before a question is passed on, or nil
+}
+
+// lose has messages of a kind get lost.
+func (m *mesh) lose(k kind) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.lost = map[kind]bool{k: true}
+}
+
+// onAsk sees each question before it is passed on.
+func (m *mesh) onAsk(f func(kind)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.asked = f
 }
 
 // member is what one replica of a mesh sees of the others.
@@ -63,6 +79,12 @@ func (p *member) Request(ctx context.Context, replica string, body []byte) ([]by
 	if s == nil {
 		return nil, errNobody
 	}
+	p.mesh.mu.Lock()
+	asked := p.mesh.asked
+	p.mesh.mu.Unlock()
+	if asked != nil {
+		asked(kind(body[1]))
+	}
 	answered := make(chan []byte, 1)
 	go func() { answered <- s.Answer(ctx, p.self, slices.Clone(body)) }()
 	select {
@@ -74,7 +96,11 @@ func (p *member) Request(ctx context.Context, replica string, body []byte) ([]by
 }
 
 func (p *member) Tell(replica string, body []byte) {
-	if s := p.reach(replica); s != nil {
+	s := p.reach(replica)
+	p.mesh.mu.Lock()
+	lost := p.mesh.lost[kind(body[1])]
+	p.mesh.mu.Unlock()
+	if s != nil && !lost {
 		s.Hear(p.self, body)
 	}
 }

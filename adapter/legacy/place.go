@@ -192,6 +192,40 @@ func (e *entry) lentOut() *Session {
 	return nil
 }
 
+// passedOver returns the primary session where an eligible call would get
+// another one that is free, because of calls of other replicas on it, or nil.
+// mu is held.
+func (e *entry) passedOver() *Session {
+	if len(e.waiters) > 0 || len(e.sessions) < 2 || !e.server.pushes.Load() {
+		return nil // it gets none, or the primary: nothing may keep it from its turn
+	}
+	primary := e.sessions[0]
+	if primary.eligible == 0 || primary.own() > 0 {
+		return nil
+	}
+	for _, s := range e.sessions[1:] {
+		if s.eligible == 0 {
+			return primary
+		}
+	}
+	return nil
+}
+
+// takeBackLater is takeBack for a call that waits: it queues first, since whoever
+// comes while peers are asked must come after it. mu is held.
+func (e *entry) takeBackLater(s *Session) {
+	if e.taking {
+		return
+	}
+	e.taking = true
+	e.server.background(func() {
+		e.takeBack(e.server.ctx, s)
+		e.mu.Lock()
+		e.taking = false
+		e.mu.Unlock()
+	})
+}
+
 // takeBack asks the replicas that have places on a session what they have given
 // back of them: the client of a call that has ended may be faster than the news
 // of its place, and calls one after the other are to share a session.

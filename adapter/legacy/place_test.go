@@ -253,6 +253,66 @@ func TestCallsOneAfterTheOtherShareASession(t *testing.T) {
 	eventually(t, "the place to be free", func() bool { return left(home) == [2]int{} })
 }
 
+// Likewise where an overflow session of earlier calls is free.
+func TestCallsReturnToTheKeysSession(t *testing.T) {
+	raw := pushing(t)
+	m, key := onMesh(t, raw, pushes)
+	home := m.lent("aa", key)
+	one, two := mustAcquire(t, m.servers["bb"], key, true), mustAcquire(t, m.servers["aa"], key, true)
+	if one.id != home.id || two.id == home.id {
+		t.Fatalf("calls are on the sessions %s and %s, want the key's %s and another one", one.id, two.id, home.id)
+	}
+	two.Return(true)
+	m.lose(tellFree)
+	one.Return(true)
+	three := mustAcquire(t, m.servers["aa"], key, true)
+	if three.id != home.id {
+		t.Errorf("a call alone is on session %s, not on the key's %s", three.id, home.id)
+	}
+	three.Return(true)
+}
+
+// A call that must queue does so before peers are asked about places: the next
+// one, for which that may go faster, comes after it.
+func TestCallsQueueBeforePeersAreAsked(t *testing.T) {
+	raw := pushing(t)
+	for name, change := range map[string]func(*Settings){
+		"queue":       queues,
+		"max_per_key": func(s *Settings) { s.PushesOnGET, s.MaxPerKey = true, 1 },
+		"max":         func(s *Settings) { s.PushesOnGET, s.MaxSessions = true, 1 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, key := onMesh(t, raw, change)
+			one := mustAcquire(t, m.servers["bb"], key, true)
+			e := m.entryOf("aa", key)
+			queued := make(chan int, 10)
+			m.onAsk(func(k kind) {
+				if k != askUsing {
+					return
+				}
+				e.mu.Lock()
+				defer e.mu.Unlock()
+				queued <- len(e.waiters)
+			})
+			got := make(chan error)
+			go func() {
+				s, err := m.servers["aa"].Acquire(t.Context(), key, true, nil)
+				if err == nil {
+					s.Return(true)
+				}
+				got <- err
+			}()
+			if n := <-queued; n != 1 {
+				t.Errorf("%d calls are in the queue while peers are asked, want 1", n)
+			}
+			one.Return(true)
+			if err := <-got; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // What a replica gives back counts once, however often and late it is heard of.
 func TestPlacesThatAreGivenBackCountOnce(t *testing.T) {
 	s := &Session{remote: map[string]int{"bb": 3}}

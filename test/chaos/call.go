@@ -143,6 +143,7 @@ func answersOf(s *Script) (n int) {
 func (c *caller) round(ctx context.Context, step int, responses map[string]any) (reply *Reply, left bool) {
 	pause := firstPause
 	for try := range maxTries {
+		began := time.Now()
 		switch {
 		case try == 0 && c.plan.Break == step:
 			reply, left = c.breakOff(ctx, responses)
@@ -154,6 +155,7 @@ func (c *caller) round(ctx context.Context, step int, responses map[string]any) 
 		default:
 			reply = c.client.Send(ctx, c.plan, &c.script, c.state, responses)
 		}
+		c.load.server.Ledger.Trace(c.script.Key, "client: step %d, try %d, after %v: %s", step, try, time.Since(began).Round(time.Millisecond), reply)
 		if reply.final() {
 			return reply, left
 		}
@@ -193,11 +195,19 @@ func (c *caller) twice(ctx context.Context, responses map[string]any) *Reply {
 	if rank(a) < rank(b) {
 		a, b = b, a
 	}
+	c.load.server.Ledger.Trace(c.script.Key, "client: sent twice, the other reply is %s", b)
 	// A client that is let go of is asked nothing, and told to come back.
-	if b.final() && !b.letGo() && a.String() != b.String() {
+	if b.final() && !b.letGo() && a.String() != b.String() && !c.toldLost(b) {
 		c.load.server.Ledger.Break("%s: a request that was sent twice got two outcomes: %s; %s", c.script.Key, a, b)
 	}
 	return a
+}
+
+// toldLost reports whether a reply says that the call is lost with its owner,
+// where nobody can go on with it. The other reply may be the owner's, which it
+// gave before it was cut off.
+func (c *caller) toldLost(r *Reply) bool {
+	return !c.plan.Tool.Carried() && r.Err != nil && r.Err.Data.Reason == "call_lost"
 }
 
 // letGo reports whether the client is to come back although nothing is asked.

@@ -55,11 +55,14 @@ func (s *Server) call(w http.ResponseWriter, r *http.Request, on *session, m *me
 		on.streams[x.stream.name] = x.stream
 	}
 	x.run = s.Ledger.Begin(x.script.Key, params.Name, on.id, string(m.ID))
+	x.stream.run = x.run
 	on.calls[string(m.ID)] = x
 	s.mu.Unlock()
+	s.Ledger.Trace(x.script.Key, "server: %s calls with request %s", on.id, m.ID)
 	connection, _ := x.stream.connect(false) // nobody else knows it
 	s.work.Go(x.execute)
 	x.stream.serve(r.Context(), w, connection, 0)
+	s.Ledger.Trace(x.script.Key, "server: the connection of request %s is over (%v)", m.ID, r.Context().Err())
 }
 
 // execute follows the script.
@@ -72,10 +75,12 @@ func (x *execution) execute() {
 	s.running--
 	s.mu.Unlock()
 	if err != nil { // cancelled, or the session has ended: nobody listens
+		s.Ledger.Trace(x.script.Key, "server: request %s ends without a result", x.id)
 		x.stream.end()
 		return
 	}
 	s.Ledger.Note(x.run, func(r *Run) { r.done = true })
+	s.Ledger.Trace(x.script.Key, "server: request %s has a result", x.id)
 	x.stream.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, x.id, result), true)
 }
 
@@ -124,6 +129,7 @@ func (x *execution) ask(kind Kind, label string) *question {
 	x.session.asked++
 	x.session.questions[id] = q
 	s.mu.Unlock()
+	s.Ledger.Trace(x.script.Key, "server: asks %s with id %s", label, id)
 	params := `{}`
 	switch kind {
 	case Elicit:
@@ -151,6 +157,9 @@ func (s *Server) answer(from *session, m *message) {
 		}
 	}
 	s.mu.Unlock()
+	if q != nil {
+		s.Ledger.Trace(q.x.script.Key, "server: is given %s for %s, before %q", text, q.label, first)
+	}
 	switch {
 	case q == nil:
 		s.Ledger.Break("an answer came for question %s of %s, which was never asked", m.ID, from.id)
@@ -206,6 +215,7 @@ func (s *Server) cancelled(on *session, params json.RawMessage) {
 	s.mu.Unlock()
 	if x != nil {
 		s.Ledger.Note(x.run, func(r *Run) { r.cancelled = true })
+		s.Ledger.Trace(x.script.Key, "server: request %s is cancelled: %s", x.id, params)
 		x.cancel()
 	}
 }

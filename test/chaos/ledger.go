@@ -2,7 +2,10 @@ package main
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
+	"time"
 )
 
 // Ledger is what the legacy server did: every execution of every call, and
@@ -13,6 +16,7 @@ type Ledger struct {
 	broken  []string          // promises that were, in words
 	repeats int               // answers that were posted again
 	late    int               // cancels for questions that had been answered
+	traces  map[string][]string
 }
 
 // Run is one execution of a call.
@@ -30,7 +34,23 @@ type Run struct {
 }
 
 // NewLedger returns an empty one.
-func NewLedger() *Ledger { return &Ledger{runs: map[string][]*Run{}} }
+func NewLedger() *Ledger { return &Ledger{runs: map[string][]*Run{}, traces: map[string][]string{}} }
+
+// Trace notes what a client or the server saw of a call, in case that the run
+// breaks a promise of it.
+func (l *Ledger) Trace(key, format string, v ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.traces[key] = append(l.traces[key], time.Now().UTC().Format("15:04:05.000")+" "+fmt.Sprintf(format, v...))
+}
+
+// Traces are what was noted of the calls that a text names first.
+func (l *Ledger) Traces(text string) []string {
+	key := strings.TrimRight(strings.SplitN(text, " ", 2)[0], ":")
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.traces[key])
+}
 
 // Begin notes that a call is executed.
 func (l *Ledger) Begin(key string, tool Tool, session, request string) *Run {

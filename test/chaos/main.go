@@ -198,6 +198,10 @@ func (t *trial) part(ctx context.Context, i int, mode string) (err error) {
 	t.broken = append(t.broken, server.leftOver(ctx, t.tally)...)
 	for _, text := range server.Ledger.Broken() {
 		t.broken = append(t.broken, mode+": "+text)
+		t.tally.event("BROKEN: %s", text)
+		for _, line := range server.Ledger.Traces(text) {
+			t.tally.event("    %s", line)
+		}
 	}
 	calls, runs, repeats, late := server.Ledger.Figures()
 	fmt.Fprintf(t.stdout, "%s: %d calls reached the server, %d executions, %d answers posted again, %d refusals after an answer, %d sessions\n",

@@ -47,8 +47,10 @@ type session struct {
 	open      int // requests and streams that stand
 }
 
-// orphanTTL is how long the server keeps a session that nobody uses.
-const orphanTTL = 8 * time.Second
+// orphanTTL is how long the server keeps a session that nobody uses: for longer
+// than a request state is good, which somebody may still come back with after
+// its owner was killed.
+const orphanTTL = parkTTL + 5*time.Second
 
 // message is a JSON-RPC message of the client.
 type message struct {
@@ -269,17 +271,18 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request) {
 	name, next, ok := position(id)
 	s.mu.Lock()
 	resumed := found.streams[name]
-	for _, x := range found.calls {
-		if x.stream == resumed {
-			s.Ledger.Note(x.run, func(run *Run) { run.resumed++ })
-		}
-	}
 	s.mu.Unlock()
 	if !ok || resumed == nil {
 		http.Error(w, "Invalid event ID format", http.StatusBadRequest)
 		return
 	}
+	if run := resumed.run; run != nil { // it may have ended meanwhile
+		s.Ledger.Note(run, func(run *Run) { run.resumed++ })
+	}
 	connection, ok := resumed.connect(true)
+	if run := resumed.run; run != nil {
+		s.Ledger.Trace(run.key, "server: the stream of request %s is asked for after %s: %v", run.request, id, ok)
+	}
 	if !ok {
 		http.Error(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Conflict: Stream already has an active connection"}}`, http.StatusConflict)
 		return

@@ -24,6 +24,7 @@ type stream struct {
 	name      string
 	ids       bool // events carry ids, and all are kept
 	supersede string
+	run       *Run // whose it is; nil: of a session's GET
 
 	mu      sync.Mutex
 	events  []string

@@ -40,12 +40,12 @@ upstreams:
 	if code, status, reasons := readiness(t, h); code != 200 || status != "ready" || len(reasons) != 0 {
 		t.Errorf("HTTP %d %s %q, want ready", code, status, reasons)
 	}
-	b.Close()
+	away(t, b)
 	code, status, reasons := readiness(t, h)
 	if code != 200 || status != "degraded" || len(reasons) != 1 || !strings.Contains(reasons[0], "second") {
 		t.Errorf("HTTP %d %s %q, want degraded, and why", code, status, reasons)
 	}
-	a.Close()
+	away(t, a)
 	code, status, reasons = readiness(t, h)
 	if code != http.StatusServiceUnavailable || status != "not ready" || len(reasons) != 2 {
 		t.Errorf("HTTP %d %s %q, want not ready, and why", code, status, reasons)
@@ -145,7 +145,7 @@ upstreams:
 	h.At("/b/mcp").Retry(t, first, Answers{"elicitation-1": Accept("name", "Eve")}).Fails(t, 400, -32602, "state_foreign")
 	h.At("/a").Retry(t, first, Answers{"elicitation-1": Accept("name", "Ada")}).Completes(t)
 	// One server that is away does not concern the other.
-	b.Close()
+	away(t, b)
 	h.At("/a").Send(t, CallTool("who", nil)).Completes(t)
 	h.At("/b/mcp").Send(t, CallTool("who", nil)).Fails(t, 200, -32603, "")
 }

@@ -293,7 +293,7 @@ upstreams:
 		if reply := get(t, h.Base+"/.well-known/oauth-protected-resource"); reply.Status != 404 {
 			t.Errorf("HTTP %d, want the server's 404", reply.Status)
 		}
-		server.Close()
+		away(t, server)
 		if reply := get(t, h.Base+"/.well-known/oauth-protected-resource"); reply.Status != 502 {
 			t.Errorf("HTTP %d, want 502 when the server is away", reply.Status)
 		}

@@ -91,7 +91,7 @@ func startFleet(t testing.TB, o Options, join func(i int, o *Options)) *Holdfast
 	h := &Holdfast{t: t, Logs: newLogs(replicas)}
 	for i := range replicas {
 		each := o
-		each.Args, each.Env = append([]string(nil), o.Args...), append([]string(nil), o.Env...)
+		each.Args, each.Env = append([]string{"--listen", freeAddress(t)}, o.Args...), append([]string(nil), o.Env...)
 		join(i, &each)
 		h.processes = append(h.processes, launch(t, each, h.Logs))
 	}
@@ -118,6 +118,22 @@ func startFleet(t testing.TB, o Options, join func(i int, o *Options)) *Holdfast
 	h.Base = "http://" + front.Addr()
 	h.URL = h.Base + strings.TrimPrefix(h.processes[0].url, baseOf(h.processes[0].url))
 	return h
+}
+
+// Restart starts a replica again that has ended, at the same address, and
+// returns once all know each other.
+func (h *Holdfast) Restart(t testing.TB, i int) {
+	t.Helper()
+	o, was := h.processes[i].options, h.processes[i].url
+	h.Logs.update(func() { h.Logs.open++ })
+	h.processes[i] = launch(t, o, h.Logs)
+	h.processes[i].listens(t)
+	if h.processes[i].url != was {
+		t.Fatalf("it came back at %s, not at %s", h.processes[i].url, was)
+	}
+	for i := range h.processes {
+		h.Replica(i).waitPeers(t, len(h.processes)-1)
+	}
 }
 
 // peers is how many other replicas one knows of.
@@ -147,8 +163,8 @@ func (h *Holdfast) waitPeers(t testing.TB, want int) {
 	}
 }
 
-// Ports of clusters must be known before anybody listens on them. These lie
-// below those that systems give to outgoing connections, so that a free one
+// Some ports must be known before anybody listens on them, or again after. These
+// lie below those that systems give to outgoing connections, so that a free one
 // stays free.
 const firstPort, lastPort = 20000, 32000
 
@@ -156,18 +172,28 @@ var nextPort atomic.Int64
 
 func init() { nextPort.Store(rand.Int64N(lastPort - firstPort)) }
 
+// freeAddress finds an address where nobody listens. To listen there for a try
+// would not do: see [away].
 func freeAddress(t testing.TB) string {
 	t.Helper()
 	for range lastPort - firstPort {
 		port := firstPort + nextPort.Add(1)%(lastPort-firstPort)
 		address := net.JoinHostPort("127.0.0.1", strconv.FormatInt(port, 10))
-		if listener, err := net.Listen("tcp", address); err == nil {
-			_ = listener.Close() // nobody was accepted
+		if !listens(address) {
 			return address
 		}
 	}
 	t.Fatal("no free port")
 	return ""
+}
+
+// listens reports whether somebody listens at an address.
+func listens(address string) bool {
+	conn, err := net.Dial("tcp", address)
+	if err == nil {
+		_ = conn.Close() // it was for nothing else
+	}
+	return err == nil
 }
 
 // served adds up, over all processes of the run, how rounds were served.

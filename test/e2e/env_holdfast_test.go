@@ -54,6 +54,13 @@ func (h *Holdfast) Kill() {
 	}
 }
 
+// Freeze stops all processes where they are, until they get SIGCONT.
+func (h *Holdfast) Freeze() {
+	for _, p := range h.processes {
+		p.freeze()
+	}
+}
+
 // Signal sends all processes a signal.
 func (h *Holdfast) Signal(s os.Signal) {
 	for _, p := range h.processes {

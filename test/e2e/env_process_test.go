@@ -16,6 +16,7 @@ import (
 // process is one `holdfast serve`.
 type process struct {
 	t          testing.TB
+	options    Options
 	command    *exec.Cmd
 	url, admin string
 	logs       *Logs
@@ -42,7 +43,7 @@ func launch(t testing.TB, o Options, logs *Logs) *process {
 	if o.Upstream != "" {
 		arguments = append(arguments, "--upstream", o.Upstream)
 	}
-	p := &process{t: t, logs: newLogs(1), read: make(chan struct{})}
+	p := &process{t: t, options: o, logs: newLogs(1), read: make(chan struct{})}
 	p.command = exec.Command(binary, append(arguments, o.Args...)...)
 	for _, v := range os.Environ() {
 		if !strings.HasPrefix(v, "HOLDFAST_") {
@@ -102,6 +103,23 @@ func (p *process) signal(s os.Signal) {
 	}
 	if err := p.command.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		p.t.Errorf("signal holdfast: %v", err)
+	}
+}
+
+// freeze stops the process with SIGSTOP, and returns once it has stopped, which
+// takes a while from the signal on.
+func (p *process) freeze() {
+	p.signal(syscall.SIGSTOP)
+	var status syscall.WaitStatus
+	for {
+		_, err := syscall.Wait4(p.command.Process.Pid, &status, syscall.WUNTRACED, nil)
+		if errors.Is(err, syscall.EINTR) {
+			continue
+		}
+		if err != nil || !status.Stopped() {
+			p.t.Errorf("holdfast was to be frozen: %v, status %#x", err, status)
+		}
+		return
 	}
 }
 

@@ -1,9 +1,12 @@
 package e2e
 
 import (
+	"bytes"
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/holdfast-mcp/holdfast/test/fixture/rawserver"
 )
@@ -121,4 +124,49 @@ func TestBusRequired(t *testing.T) {
 		t.Fatal(err)
 	}
 	waitReady(t, h.One(), "ready")
+}
+
+// TestReplicaOfAnotherVersion: upgrades roll. A replica whose messages are of a
+// version that is not understood is named in the log of each other, and they go
+// on as if it were not there.
+func TestReplicaOfAnotherVersion(t *testing.T) {
+	t.Parallel()
+	server := asking(t)
+	busServer := NATS(t)
+	h := startFleet(t, Options{Upstream: server.URL, Config: hasty}, throughNATS(busServer.URL))
+	conn, err := nats.Connect(busServer.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	beats, err := conn.SubscribeSync("*.v1.alive")
+	if err != nil {
+		t.Fatal(err)
+	}
+	beat, err := beats.NextMsg(patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const stranger = "0ddba11a"
+	strange := bytes.Clone(beat.Data)
+	for _, one := range replicasOf(t, h.One()) {
+		strange = bytes.ReplaceAll(strange, []byte(one.ID), []byte(stranger))
+	}
+	strange[0]++ // the version
+	if err := conn.Publish(beat.Subject, strange); err != nil {
+		t.Fatal(err)
+	}
+	for i := range h.Size() {
+		h.Replica(i).Logs.Wait(t, `"level":"warn"`, "version that is not understood", stranger)
+	}
+	first := h.Replica(0).Send(t, CallTool("greet", nil))
+	first.Asks(t, "elicitation-1")
+	if got := h.Replica(1).Retry(t, first, ada).Text(t); got != "greet Ada" {
+		t.Errorf("got %q", got)
+	}
+	for i := range h.Size() {
+		if n := len(replicasOf(t, h.Replica(i))); n != h.Size() {
+			t.Errorf("replica %d lists %d, want the %d that it can ask", i, n, h.Size())
+		}
+	}
 }

@@ -295,7 +295,7 @@ func TestOwnerFrozen(t *testing.T) {
 	owner := h.Replica(0)
 	first := owner.Send(t, CallTool("ask", nil))
 	first.Asks(t, "elicitation-1")
-	owner.Signal(syscall.SIGSTOP)
+	owner.Freeze()
 	thawed := false
 	thaw := func() {
 		if !thawed {

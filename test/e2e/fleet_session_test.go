@@ -267,3 +267,39 @@ func TestSessionGoneAnywhere(t *testing.T) {
 		server.Session().Expire()
 	}
 }
+
+// TestNewestCredentials: a session is ended with the credentials that used it
+// last, also where that was at a replica that has left before the others.
+func TestNewestCredentials(t *testing.T) {
+	t.Parallel()
+	server := rawserver.New(t, rawserver.Settings{})
+	server.Tool("say", saying)
+	h := StartFleet(t, Options{Upstream: server.URL, Config: hasty + "principal: {header: X-User}"})
+	want := map[string]string{} // by session
+	for i := range 2 * h.Size() {
+		user := fmt.Sprint("user ", i) // so that each replica is the home of some
+		for replica := h.Size() - 1; replica >= 0; replica-- {
+			token := fmt.Sprintf("%d-of-%d", i, replica)
+			h.Replica(replica).Send(t, CallTool("say", nil, Header("X-User", user), Bearer(token))).Completes(t)
+			calls := posted(server, "tools/call")
+			want[sessionOf(calls[len(calls)-1])] = "Bearer " + token
+		}
+	}
+	if len(want) != 2*h.Size() {
+		t.Fatalf("%d sessions of %d callers", len(want), 2*h.Size())
+	}
+	if n := h.Metric(t, "holdfast_upstream_sessions"); n != float64(len(want)) {
+		t.Errorf("the replicas count %v sessions together, want %d: one that is lent is no further one", n, len(want))
+	}
+	h.Replica(0).Stop()
+	h.Stop()
+	ended := sent(server, "DELETE")
+	if len(ended) != len(want) {
+		t.Errorf("%d DELETE for %d sessions", len(ended), len(want))
+	}
+	for _, r := range ended {
+		if got := r.Header.Get("Authorization"); got != want[sessionOf(r)] {
+			t.Errorf("session %s was ended with %q, want %q", sessionOf(r), got, want[sessionOf(r)])
+		}
+	}
+}

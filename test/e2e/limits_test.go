@@ -138,9 +138,9 @@ func TestSilentServer(t *testing.T) {
 // Progress is a sign of life.
 func TestProgressResetsTheTimeout(t *testing.T) {
 	t.Parallel()
-	h := Start(t, Options{Upstream: Demo(t, demoserver.Settings{}), Config: "calls: {timeout: 1s}"})
-	reply := h.Send(t, CallTool("progress", map[string]any{"steps": 5, "every_ms": 350}, Progress("p")))
-	if got := reply.Text(t); got != "5 steps" {
+	h := Start(t, Options{Upstream: Demo(t, demoserver.Settings{}), Config: "calls: {timeout: 2s}"})
+	reply := h.Send(t, CallTool("progress", map[string]any{"steps": 10, "every_ms": 250}, Progress("p")))
+	if got := reply.Text(t); got != "10 steps" {
 		t.Errorf("got %q", got)
 	}
 }

@@ -8,6 +8,13 @@ import (
 	"github.com/holdfast-mcp/holdfast/test/fixture/rawserver"
 )
 
+// queued waits until so many calls have come to the queue of a session: to that
+// of the replica that gives its places out, whichever took the call.
+func queued(t *testing.T, h *Holdfast, calls int) {
+	t.Helper()
+	h.Logs.WaitNth(t, calls, `"message":"call waits for a session"`)
+}
+
 // TestPushedQueue: with sessions.eligible: queue, calls that may be asked wait
 // for the one session, first come, first served; others do not wait.
 func TestPushedQueue(t *testing.T) {
@@ -22,7 +29,7 @@ func TestPushedQueue(t *testing.T) {
 	var streams [waiting]*Stream
 	for i := range streams {
 		streams[i] = h.Open(t, CallTool("push", map[string]any{"from": fmt.Sprint(i + 1)}))
-		reaches(t, h, "holdfast_rounds_in_flight", float64(i+1)) // it has come before the next one
+		queued(t, h, i+1) // it has come before the next one
 	}
 	h.Send(t, Request("prompts/list", nil)).Completes(t)
 	h.Send(t, Request("tools/list", nil)).Completes(t)
@@ -59,9 +66,9 @@ func TestQueueLeft(t *testing.T) {
 	holder := h.Send(t, CallTool("push", map[string]any{"from": "0"}))
 	holder.Asks(t, "elicitation-1")
 	leaver := h.Open(t, CallTool("push", map[string]any{"from": "leaver"}))
-	reaches(t, h, "holdfast_rounds_in_flight", 1)
+	queued(t, h, 1)
 	patient := h.Open(t, CallTool("push", map[string]any{"from": "patient"}))
-	reaches(t, h, "holdfast_rounds_in_flight", 2)
+	queued(t, h, 2)
 	leaver.Close()
 	reaches(t, h, "holdfast_rounds_in_flight", 1)
 	h.Retry(t, holder, Answers{"elicitation-1": Accept("name", "Ada")}).Completes(t)
@@ -91,13 +98,14 @@ func TestQueueLimits(t *testing.T) {
 			t.Parallel()
 			server := rawserver.New(t, rawserver.Settings{})
 			server.Tool("push", pushing)
-			h := Start(t, pushes(server, test.config)).One() // the queue and the limits are of each replica
+			all := Start(t, pushes(server, test.config))
+			h := all.One() // the limits are of each replica
 			holder := h.Send(t, CallTool("push", map[string]any{"from": "0"}))
 			holder.Asks(t, "elicitation-1")
 			var streams []*Stream
 			for i := range test.waiting {
 				streams = append(streams, h.Open(t, CallTool("push", map[string]any{"from": "w"})))
-				reaches(t, h, "holdfast_rounds_in_flight", float64(i+1))
+				queued(t, all, i+1)
 			}
 			refused := h.Send(t, CallTool("push", map[string]any{"from": "x"}))
 			refused.Fails(t, http.StatusServiceUnavailable, -32603, "overload")
@@ -123,11 +131,12 @@ func TestMaxPerKey(t *testing.T) {
 	t.Parallel()
 	server := rawserver.New(t, rawserver.Settings{})
 	server.Tool("push", pushing)
-	h := Start(t, pushes(server, "sessions: {max_per_key: 2}")).One() // sessions.max_per_key is of each replica
+	all := Start(t, pushes(server, "sessions: {max_per_key: 2}"))
+	h := all.One() // sessions.max_per_key is of each replica
 	a := h.Send(t, CallTool("push", map[string]any{"from": "a"}))
 	b := h.Send(t, CallTool("push", map[string]any{"from": "b"}))
 	waiting := h.Open(t, CallTool("push", map[string]any{"from": "c"}))
-	reaches(t, h, "holdfast_rounds_in_flight", 1)
+	queued(t, all, 1)
 	if n := server.Count("tools/call"); n != 2 {
 		t.Fatalf("%d calls reached the server, want 2", n)
 	}

@@ -57,7 +57,7 @@ func TestStandingStreamPace(t *testing.T) {
 	h.Send(t, Request("tools/list", nil)).Completes(t)
 	server.WaitHTTP("GET", times)
 	h.Stop()
-	paced(t, sent(server, "GET"), pause)
+	paced(t, sent(server, "GET")[:times], pause) // at the end another replica may take the session over
 }
 
 // paced checks that each request came a pause after the one before.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"reflect"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -121,6 +122,22 @@ func saying(c *rawserver.Call) { c.Text("said " + c.Argument("say")) }
 // greeting asks for a name on the call's own stream.
 func greeting(c *rawserver.Call) {
 	c.Text("Hello " + c.Ask("elicitation/create", askName).Content("name"))
+}
+
+// away closes a server, and returns once nobody listens at its address: a program
+// that another test starts just then has a copy of the listening socket for a
+// moment.
+func away(t *testing.T, server *rawserver.Server) {
+	t.Helper()
+	server.Close()
+	address := strings.TrimPrefix(baseOf(server.URL), "http://")
+	look := time.NewTicker(time.Millisecond) // nobody tells
+	defer look.Stop()
+	for give := time.Now().Add(patience); listens(address); <-look.C {
+		if time.Now().After(give) {
+			t.Fatalf("somebody listens at %s although the server has gone", address)
+		}
+	}
 }
 
 // gauge adds up the series of a metric, over all replicas.

@@ -171,7 +171,7 @@ func TestHandshakeSilent(t *testing.T) {
 func TestUpstreamAway(t *testing.T) {
 	t.Parallel()
 	server := rawserver.New(t, rawserver.Settings{})
-	server.Close()
+	away(t, server)
 	h := Start(t, Options{Upstream: server.URL})
 	reply := h.Send(t, CallTool("say", nil))
 	reply.Fails(t, 200, -32603, "upstream_down")
