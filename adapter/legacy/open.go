@@ -26,7 +26,12 @@ func (s *Server) open(ctx context.Context, e *entry, creds Credentials) (*Sessio
 	session.outbox.held = true
 	session.setHeads()
 	session.opened, session.counted = true, true
-	if err := session.handshake(ctx, creds); err != nil {
+	err := session.openChannel(ctx, creds)
+	if err == nil {
+		err = session.handshake(ctx, creds)
+	}
+	if err != nil {
+		err = session.giveUp(ctx, err)
 		session.outbox.close(ctx)
 		if session.id != "" { // the server has opened it: it must not stay behind there
 			s.background(func() {
@@ -88,7 +93,9 @@ func (s *Session) handshake(ctx context.Context, creds Credentials) error {
 	if err := x.Send(ctx, true); err != nil {
 		return err
 	}
-	x.conn.resp.wantSession = true
+	if x.conn != nil {
+		x.conn.resp.wantSession = true
+	}
 	stop := context.AfterFunc(ctx, x.Abort)
 	defer stop()
 	for !x.Run(ctx) { // a question inside a request of our own is routed as any other
@@ -123,7 +130,7 @@ func (s *Session) setHeads() {
 	if s.id != "" {
 		s.head = appendField(s.head, "Mcp-Session-Id", s.id)
 	}
-	if s.info.Version != "" {
+	if s.info.Version != "" && s.channel == nil {
 		s.head = appendField(s.head, "MCP-Protocol-Version", s.info.Version)
 	}
 	s.postHead = s.server.endpoint.appendHead(nil, "POST")

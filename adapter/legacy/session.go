@@ -42,6 +42,12 @@ type Session struct {
 	outbox *outbox
 	opened bool // by a handshake of this replica
 
+	// channel is where the server has one stream for all of the session; nil for
+	// Streamable HTTP.
+	channel channel
+	answers int           // that came on the channel; its reader's own
+	unread  chan struct{} // closed once nobody reads the channel any more
+
 	// Guarded by entry.mu.
 	users    int // exchanges and listeners
 	eligible int // of them, exchanges that may be asked something
@@ -73,6 +79,7 @@ type Session struct {
 	creds     Credentials // of the last use, for housekeeping
 	told      Credentials // of them, what the session's holder was told
 	gone      bool        // the server no longer knows the session
+	lost      error       // why the channel has ended, or nil
 	closed    bool
 	stands    *standing           // the GET stream, or nil
 	event     []byte              // where the GET stream ended, once it has
@@ -95,6 +102,9 @@ func (s *Session) Info() *Info { return s.info }
 func (s *Session) Prepare(id uint64, sink Sink, creds Credentials, eligible, askable bool, level mcp.Level) *Exchange {
 	x := &Exchange{sink: sink, id: id, askable: askable, eligible: eligible, level: level, creds: creds}
 	x.session = s
+	if s.channel != nil {
+		x.woke = make(chan struct{}, 1)
+	}
 	s.mu.Lock()
 	s.calls[x.id] = x
 	s.levels[level]++
@@ -262,6 +272,10 @@ func (s *Session) close(ctx context.Context, remove bool) {
 	s.endListeners(ErrClosed)
 	for _, o := range orphans {
 		s.enqueue(creds, o.refusal("no call took the request before the session ended"))
+	}
+	if s.channel != nil {
+		s.closeChannel(ctx)
+		return
 	}
 	s.outbox.close(ctx)
 	if remove {

@@ -22,6 +22,7 @@ type stream struct {
 	interrupted bool
 	headDue     bool          // reopen has asked for the stream, whose head has not been read; the driver's own
 	pausing     chan struct{} // closed by interrupt while reopen waits; else nil
+	woke        chan struct{} // has room for one: what a driver waits for that has no stream of its own; else nil
 
 	sse     sseDecoder
 	rest    []byte        // read, but not yet decoded; aliases the connection's buffer
@@ -124,9 +125,20 @@ func (s *stream) interrupt() {
 	if s.conn != nil {
 		s.conn.close()
 	}
+	s.rouse()
 	if s.pausing != nil {
 		close(s.pausing)
 		s.pausing = nil
+	}
+}
+
+func (s *stream) rouse() {
+	if s.woke == nil {
+		return
+	}
+	select {
+	case s.woke <- struct{}{}:
+	default:
 	}
 }
 
