@@ -170,11 +170,13 @@ func (s *Session) giveUp(ctx context.Context, err error) error {
 	return err
 }
 
-// openChannel opens the channel that the server's transport has, or none.
-func (s *Session) openChannel(ctx context.Context, creds Credentials) error {
-	switch s.server.settings.Transport {
+// openChannel opens the channel that a transport has, or none.
+func (s *Session) openChannel(ctx context.Context, transport Transport, creds Credentials) error {
+	switch transport {
 	case TransportStdio:
 		return s.openPipes(ctx)
+	case TransportSSE:
+		return s.openEvents(ctx, creds)
 	}
 	return nil
 }

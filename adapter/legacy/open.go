@@ -19,14 +19,14 @@ func isReset(err error) bool {
 	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// open does the handshake: initialize, initialized, and the GET stream. Spec
+// openOver does the handshake: initialize, initialized, and the GET stream. Spec
 // 2025-11-25, basic/lifecycle. The caller has reserved the session's place.
-func (s *Server) open(ctx context.Context, e *entry, creds Credentials) (*Session, error) {
+func (s *Server) openOver(ctx context.Context, transport Transport, e *entry, creds Credentials) (*Session, error) {
 	session := s.newSession(e, creds)
 	session.outbox.held = true
 	session.setHeads()
 	session.opened, session.counted = true, true
-	err := session.openChannel(ctx, creds)
+	err := session.openChannel(ctx, transport, creds)
 	if err == nil {
 		err = session.handshake(ctx, creds)
 	}
@@ -133,7 +133,7 @@ func (s *Session) setHeads() {
 	if s.info.Version != "" && s.channel == nil {
 		s.head = appendField(s.head, "MCP-Protocol-Version", s.info.Version)
 	}
-	s.postHead = s.server.endpoint.appendHead(nil, "POST")
+	s.postHead = s.server.endpoint.appendHead(nil, "POST", s.target)
 	s.postHead = append(s.postHead, "Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"...)
 	s.postHead = append(s.postHead, s.head...)
 }

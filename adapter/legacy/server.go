@@ -47,6 +47,7 @@ type Server struct {
 	pushes      atomic.Bool  // the server pushes input requests on the GET stream
 	noStream    atomic.Bool  // the server has no GET stream
 	noIDs       atomic.Bool  // the server gives out no session ids
+	overSSE     atomic.Bool  // the server was found to speak HTTP+SSE
 	sessions    atomic.Int64 // open or opening
 	attributing atomic.Int64 // input requests whose calls are looked for in the background
 	delivering  atomic.Int64 // responses on their way to peers
@@ -69,11 +70,13 @@ type Server struct {
 func NewServer(settings Settings, log zerolog.Logger) (*Server, error) {
 	s := &Server{settings: &settings, log: log, noisy: log.Sample(&zerolog.BurstSampler{Burst: 5, Period: complainEvery}), entries: make(map[string]*entry)}
 	s.pushes.Store(settings.PushesOnGET)
+	if t := settings.Transport; t == TransportStdio || t == TransportSSE {
+		s.pushes.Store(true)
+		s.noIDs.Store(true)
+	}
 	if settings.Transport == TransportStdio {
 		s.restarts.settings = settings.Command
 		s.endpoint = &endpoint{settings: s.settings}
-		s.pushes.Store(true)
-		s.noIDs.Store(true)
 	} else {
 		endpoint, err := newEndpoint(s.settings)
 		if err != nil {

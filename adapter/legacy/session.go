@@ -45,6 +45,7 @@ type Session struct {
 	// channel is where the server has one stream for all of the session; nil for
 	// Streamable HTTP.
 	channel channel
+	target  string // where HTTP+SSE wants its POSTs; "": the upstream's own URL
 	answers int           // that came on the channel; its reader's own
 	unread  chan struct{} // closed once nobody reads the channel any more
 
@@ -165,7 +166,7 @@ func (s *Session) get(ctx context.Context, creds Credentials, lastID []byte) (*c
 	if err != nil {
 		return nil, err
 	}
-	request := s.server.endpoint.appendHead(getText(1024), "GET")
+	request := s.server.endpoint.appendHead(getText(1024), "GET", "")
 	request = append(request, "Accept: text/event-stream\r\nCache-Control: no-cache\r\n"...)
 	request = append(request, s.head...)
 	request = s.server.endpoint.appendCredentials(request, creds)
@@ -302,7 +303,7 @@ func (s *Session) delete(ctx context.Context, creds Credentials) error {
 	defer c.close()
 	stop := context.AfterFunc(ctx, c.close)
 	defer stop()
-	request := s.server.endpoint.appendHead(getText(1024), "DELETE")
+	request := s.server.endpoint.appendHead(getText(1024), "DELETE", "")
 	request = append(request, s.head...)
 	request = s.server.endpoint.appendCredentials(request, creds)
 	request = append(request, "Connection: close\r\n\r\n"...)

@@ -98,10 +98,12 @@ func (p *pipes) post(ctx context.Context, _ Credentials, text []byte) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, child.ErrCut):
-		return fmt.Errorf("%w: %w", ErrBroken, err)
-	case ctx.Err() != nil:
+	case ctx.Err() != nil && !errors.Is(err, child.ErrCut):
 		return fmt.Errorf("%w: %w", ErrUnreachable, err)
+	}
+	p.session.forget() // before whoever sends the message again looks for a session
+	if errors.Is(err, child.ErrCut) {
+		return fmt.Errorf("%w: %w", ErrBroken, err)
 	}
 	return fmt.Errorf("%w: %w", ErrUnsent, err)
 }

@@ -48,6 +48,14 @@ func serveStdio(mode string) int {
 
 // serveSDK is a server of the official SDK.
 func serveSDK() int {
+	if err := sdkServer().Run(context.Background(), &sdk.StdioTransport{}); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+func sdkServer() *sdk.Server {
 	server := sdk.NewServer(&sdk.Implementation{Name: "stdio", Version: "1"}, legacyhttp.Options(sdk.ServerOptions{}))
 	type none struct{}
 	sdk.AddTool(server, &sdk.Tool{Name: "greet"}, func(ctx context.Context, r *sdk.CallToolRequest, _ none) (*sdk.CallToolResult, any, error) {
@@ -63,11 +71,7 @@ func serveSDK() int {
 		fmt.Fprintln(os.Stderr, "wait was cancelled")
 		return nil, nil, ctx.Err()
 	})
-	if err := server.Run(context.Background(), &sdk.StdioTransport{}); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return 0
+	return server
 }
 
 // message is any JSON-RPC message.

@@ -25,6 +25,7 @@ type stream struct {
 	woke        chan struct{} // has room for one: what a driver waits for that has no stream of its own; else nil
 
 	sse     sseDecoder
+	name    []byte        // of the event that was returned last, and valid as long
 	rest    []byte        // read, but not yet decoded; aliases the connection's buffer
 	retry   time.Duration // the server's retry field; zero: none was sent
 	resumes int           // attempts since the last event
@@ -72,6 +73,7 @@ func (s *stream) event() ([]byte, error) {
 			s.retry = ev.Retry
 		}
 		if len(ev.Data) > 0 {
+			s.name = ev.Name
 			return ev.Data, nil
 		}
 	}
