@@ -249,8 +249,6 @@ func TestTransportIsProbedAgain(t *testing.T) {
 		if sse := i%2 == 0; s.PushesOnGET() != sse {
 			t.Errorf("with server %d, every call that can be asked has a session of its own: %v, want %v", i, s.PushesOnGET(), sse)
 		}
-		web.serve(next)
-		web.drop(s)
 		e, err := s.entry(stdioKey(t))
 		if err != nil {
 			t.Fatal(err)
@@ -261,6 +259,8 @@ func TestTransportIsProbedAgain(t *testing.T) {
 		s.mu.Lock()
 		clear(s.entries)
 		s.mu.Unlock()
+		web.serve(next)
+		web.drop(s)
 	}
 	greets(t, s)
 	if n := strings.Count(web.seen(), "tools/call"); n != 4 {
