@@ -70,8 +70,10 @@ func (c *call) sendPrepared(ctx context.Context, x *legacy.Exchange) (err error)
 		c.engine.wg.Add(1)
 		go c.follow(x)
 		return nil
-	case over: // the client has gone meanwhile; the server may have the request
-		x.Cancel("the client has gone")
+	case over: // the client has gone meanwhile, or the response was there at once
+		if !x.Ended() { // the server may have the request
+			x.Cancel("the client has gone")
+		}
 		err = nil
 	default:
 		err = asRefusal(err, true)

@@ -301,11 +301,15 @@ func (c *conn) more() bool {
 	return true
 }
 
-// appendHead appends the request line and the fields that every request has.
-func (e *endpoint) appendHead(dst []byte, method string) []byte {
+// appendHead appends the request line and the fields that every request has. An
+// empty target is the endpoint's own.
+func (e *endpoint) appendHead(dst []byte, method, target string) []byte {
 	dst = append(dst, method...)
 	dst = append(dst, ' ')
-	dst = append(dst, e.path...)
+	if target == "" {
+		target = e.path
+	}
+	dst = append(dst, target...)
 	dst = append(dst, " HTTP/1.1\r\nHost: "...)
 	dst = append(dst, e.host...)
 	dst = append(dst, "\r\n"...)

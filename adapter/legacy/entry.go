@@ -159,6 +159,10 @@ func (e *entry) add(s *Session) error {
 		e.server.background(func() { e.server.end(s) })
 		return ErrClosed
 	}
+	if why := s.whyLost(); why != nil { // nobody takes it off the books any more
+		e.server.background(func() { e.server.end(s) })
+		return why
+	}
 	e.server.register(s)
 	e.sessions = append(e.sessions, s)
 	return nil

@@ -46,6 +46,7 @@ type Exchange struct {
 	body    []byte          // a JSON body that did not fit the connection's buffer
 	ended   bool            // the sink has had its last word; guarded by session.mu
 	resumed *resumption     // of an exchange that Resume made; else nil
+	spoilt  error           // why the session's channel will bring no response; guarded by session.mu
 }
 
 type phase uint8
@@ -105,6 +106,9 @@ func FreeText(b []byte) { putText(b) }
 //
 // Hot: once per call.
 func (x *Exchange) Send(ctx context.Context, dial bool) error {
+	if c := x.session.channel; c != nil {
+		return x.post(ctx, c, dial)
+	}
 	e := x.session.server.endpoint
 	for {
 		c := e.idleConn()
@@ -148,6 +152,9 @@ func (x *Exchange) Send(ctx context.Context, dial bool) error {
 //
 // Hot: once or twice per call.
 func (x *Exchange) Step(until time.Time) error {
+	if x.woke != nil {
+		return x.stepOn(until)
+	}
 	if x.conn == nil || x.headDue {
 		return ErrNeedsRun
 	}
@@ -181,6 +188,7 @@ func (x *Exchange) Wake() {
 	if x.conn != nil {
 		_ = x.conn.nc.SetReadDeadline(time.Unix(1, 0))
 	}
+	x.rouse()
 }
 
 // Run reads until the exchange ends, resuming its stream where that is
@@ -190,6 +198,10 @@ func (x *Exchange) Wake() {
 // goroutine, whose stack has not grown yet, because the answer may take long
 // and thousands may wait.
 func (x *Exchange) Run(ctx context.Context) (over bool) {
+	if x.woke != nil {
+		x.runOn(ctx)
+		return true
+	}
 	if x.conn != nil {
 		x.conn.deadline = time.Time{}.Add(1)
 		x.conn.setDeadline(time.Time{})
@@ -316,21 +328,25 @@ func (x *Exchange) head() error {
 // refused: some servers put a JSON-RPC error for the request into a 4xx.
 func (x *Exchange) refused() error {
 	status := x.conn.statusError()
-	if !status.Unauthorized() && x.conn.resp.kind == contentJSON {
-		ended := false
-		err := jsonrpc.ParseServer(status.Body, x.session.server.settings.MaxDepth, func(m jsonrpc.Message) error {
-			if m.Error != nil && x.session.server.isID(m.ID, x.id) {
-				x.respond(&m, false)
-				ended = true
-			}
-			return nil
-		})
-		if err == nil && ended {
-			x.conn.resp.keep = false
-			return nil
-		}
+	if x.answeredBy(status) {
+		x.conn.resp.keep = false
+		return nil
 	}
 	return status
+}
+
+func (x *Exchange) answeredBy(status *StatusError) (ended bool) {
+	if status.Unauthorized() || kindOf([]byte(status.ContentType)) != contentJSON {
+		return false
+	}
+	err := jsonrpc.ParseServer(status.Body, x.session.server.settings.MaxDepth, func(m jsonrpc.Message) error {
+		if m.Error != nil && x.session.server.isID(m.ID, x.id) {
+			x.respond(&m, false)
+			ended = true
+		}
+		return nil
+	})
+	return err == nil && ended
 }
 
 func (x *Exchange) readJSON(borrowed bool) error {
@@ -391,7 +407,9 @@ func (x *Exchange) vacate() {
 	}
 }
 
-func (x *Exchange) fail(err error) {
+// fail ends the exchange without a response. It reports whether it had not ended
+// before.
+func (x *Exchange) fail(err error) bool {
 	var status *StatusError
 	if x.unopened() {
 		err = notResumed(err)
@@ -400,10 +418,12 @@ func (x *Exchange) fail(err error) {
 		// accepted long before: not even a 401 means that it has not run.
 		err = fmt.Errorf("%w: going on with it was answered with HTTP %d", ErrBroken, status.Status)
 	}
-	if x.session.end(x) {
-		x.dropConn()
-		x.sink.Fail(asBroken(err))
+	if !x.session.end(x) {
+		return false
 	}
+	x.dropConn()
+	x.sink.Fail(asBroken(err))
+	return true
 }
 
 // asBroken names the errors of a connection.

@@ -223,6 +223,10 @@ func (e *entry) settle(s *Session) error {
 		e.server.background(func() { e.server.end(s) })
 		return ErrClosed
 	}
+	if why := s.whyLost(); why != nil { // nobody takes it off the books any more
+		e.server.background(func() { e.server.end(s) })
+		return why
+	}
 	if s.id != "" {
 		if here := e.named(s.id); here != nil && here != s {
 			e.server.sessions.Add(-1) // s has no stream, and nobody has used it

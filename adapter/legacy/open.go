@@ -19,14 +19,19 @@ func isReset(err error) bool {
 	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// open does the handshake: initialize, initialized, and the GET stream. Spec
+// openOver does the handshake: initialize, initialized, and the GET stream. Spec
 // 2025-11-25, basic/lifecycle. The caller has reserved the session's place.
-func (s *Server) open(ctx context.Context, e *entry, creds Credentials) (*Session, error) {
+func (s *Server) openOver(ctx context.Context, transport Transport, e *entry, creds Credentials) (*Session, error) {
 	session := s.newSession(e, creds)
 	session.outbox.held = true
 	session.setHeads()
 	session.opened, session.counted = true, true
-	if err := session.handshake(ctx, creds); err != nil {
+	err := session.openChannel(ctx, transport, creds)
+	if err == nil {
+		err = session.handshake(ctx, creds)
+	}
+	if err != nil {
+		err = session.giveUp(ctx, err)
 		session.outbox.close(ctx)
 		if session.id != "" { // the server has opened it: it must not stay behind there
 			s.background(func() {
@@ -88,7 +93,9 @@ func (s *Session) handshake(ctx context.Context, creds Credentials) error {
 	if err := x.Send(ctx, true); err != nil {
 		return err
 	}
-	x.conn.resp.wantSession = true
+	if x.conn != nil {
+		x.conn.resp.wantSession = true
+	}
 	stop := context.AfterFunc(ctx, x.Abort)
 	defer stop()
 	for !x.Run(ctx) { // a question inside a request of our own is routed as any other
@@ -123,10 +130,10 @@ func (s *Session) setHeads() {
 	if s.id != "" {
 		s.head = appendField(s.head, "Mcp-Session-Id", s.id)
 	}
-	if s.info.Version != "" {
+	if s.info.Version != "" && s.channel == nil {
 		s.head = appendField(s.head, "MCP-Protocol-Version", s.info.Version)
 	}
-	s.postHead = s.server.endpoint.appendHead(nil, "POST")
+	s.postHead = s.server.endpoint.appendHead(nil, "POST", s.target)
 	s.postHead = append(s.postHead, "Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"...)
 	s.postHead = append(s.postHead, s.head...)
 }

@@ -21,6 +21,17 @@ type Posting struct {
 // StartPost sends a notification or an answer; Posting.Wait tells whether the
 // server took it. ErrUnreachable: the server has seen nothing.
 func (s *Session) StartPost(ctx context.Context, creds Credentials, text []byte) (*Posting, error) {
+	if s.channel == nil {
+		return s.startPost(ctx, creds, text)
+	}
+	if err := s.channel.post(ctx, creds, text); err != nil {
+		return nil, err
+	}
+	return &Posting{session: s, over: true}, nil
+}
+
+// startPost is StartPost by an HTTP request.
+func (s *Session) startPost(ctx context.Context, creds Credentials, text []byte) (*Posting, error) {
 	for {
 		c, err := s.server.endpoint.conn(ctx)
 		if err != nil {
@@ -46,6 +57,12 @@ func (s *Session) StartPost(ctx context.Context, creds Credentials, text []byte)
 // TryPost is StartPost on an idle connection; nil says that there is none. It
 // may leave the sending to Wait, which returns ErrUnsent where that fails.
 func (s *Session) TryPost(creds Credentials, text []byte) *Posting {
+	if s.channel != nil {
+		if !s.channel.try(text) {
+			return nil
+		}
+		return &Posting{session: s, over: true}
+	}
 	c := s.server.endpoint.idleConn()
 	if c == nil {
 		return nil
@@ -69,6 +86,9 @@ func (s *Session) appendPost(creds Credentials, text []byte) *[]byte {
 // can be called again; after anything else the Posting is over.
 func (p *Posting) Wait(until time.Time) error {
 	c, s := p.conn, p.session
+	if c == nil { // the session's channel has taken it
+		return nil
+	}
 	c.setDeadline(until)
 	if err := c.readHead(); err != nil {
 		if errors.Is(err, ErrDeadline) {

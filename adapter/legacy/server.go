@@ -34,7 +34,8 @@ type Key struct {
 // Server is one upstream: its address and the pool of its sessions.
 type Server struct {
 	settings *Settings
-	endpoint *endpoint
+	endpoint *endpoint // without an address for a server over stdio
+	restarts restarts  // of its processes
 	log      zerolog.Logger
 	noisy    zerolog.Logger // for what a server can cause at will: a few lines in a while
 
@@ -46,6 +47,7 @@ type Server struct {
 	pushes      atomic.Bool  // the server pushes input requests on the GET stream
 	noStream    atomic.Bool  // the server has no GET stream
 	noIDs       atomic.Bool  // the server gives out no session ids
+	overSSE     atomic.Bool  // the server was found to speak HTTP+SSE
 	sessions    atomic.Int64 // open or opening
 	attributing atomic.Int64 // input requests whose calls are looked for in the background
 	delivering  atomic.Int64 // responses on their way to peers
@@ -67,12 +69,21 @@ type Server struct {
 // NewServer makes a Server. It opens no connection until it is used.
 func NewServer(settings Settings, log zerolog.Logger) (*Server, error) {
 	s := &Server{settings: &settings, log: log, noisy: log.Sample(&zerolog.BurstSampler{Burst: 5, Period: complainEvery}), entries: make(map[string]*entry)}
-	endpoint, err := newEndpoint(s.settings)
-	if err != nil {
-		return nil, err
-	}
-	s.endpoint = endpoint
 	s.pushes.Store(settings.PushesOnGET)
+	if t := settings.Transport; t == TransportStdio || t == TransportSSE {
+		s.pushes.Store(true)
+		s.noIDs.Store(true)
+	}
+	if settings.Transport == TransportStdio {
+		s.restarts.settings = settings.Command
+		s.endpoint = &endpoint{settings: s.settings}
+	} else {
+		endpoint, err := newEndpoint(s.settings)
+		if err != nil {
+			return nil, err
+		}
+		s.endpoint = endpoint
+	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.stir = make(chan struct{}, 1)
 	s.wg.Add(1)
@@ -320,8 +331,12 @@ func (s *Server) Close(ctx context.Context) {
 	s.endpoint.close()
 }
 
-// Reachable reports whether the upstream accepts connections.
+// Reachable reports whether the upstream accepts connections, or its command can
+// be run and does not keep ending.
 func (s *Server) Reachable(ctx context.Context) error {
+	if s.settings.Transport == TransportStdio {
+		return s.restarts.reachable()
+	}
 	c, err := s.endpoint.dial(ctx)
 	if err != nil {
 		return err

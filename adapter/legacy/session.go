@@ -42,6 +42,13 @@ type Session struct {
 	outbox *outbox
 	opened bool // by a handshake of this replica
 
+	// channel is where the server has one stream for all of the session; nil for
+	// Streamable HTTP.
+	channel channel
+	target  string // where HTTP+SSE wants its POSTs; "": the upstream's own URL
+	answers int           // that came on the channel; its reader's own
+	unread  chan struct{} // closed once nobody reads the channel any more
+
 	// Guarded by entry.mu.
 	users    int // exchanges and listeners
 	eligible int // of them, exchanges that may be asked something
@@ -73,6 +80,7 @@ type Session struct {
 	creds     Credentials // of the last use, for housekeeping
 	told      Credentials // of them, what the session's holder was told
 	gone      bool        // the server no longer knows the session
+	lost      error       // why the channel has ended, or nil
 	closed    bool
 	stands    *standing           // the GET stream, or nil
 	event     []byte              // where the GET stream ended, once it has
@@ -95,6 +103,9 @@ func (s *Session) Info() *Info { return s.info }
 func (s *Session) Prepare(id uint64, sink Sink, creds Credentials, eligible, askable bool, level mcp.Level) *Exchange {
 	x := &Exchange{sink: sink, id: id, askable: askable, eligible: eligible, level: level, creds: creds}
 	x.session = s
+	if s.channel != nil {
+		x.woke = make(chan struct{}, 1)
+	}
 	s.mu.Lock()
 	s.calls[x.id] = x
 	s.levels[level]++
@@ -155,7 +166,7 @@ func (s *Session) get(ctx context.Context, creds Credentials, lastID []byte) (*c
 	if err != nil {
 		return nil, err
 	}
-	request := s.server.endpoint.appendHead(getText(1024), "GET")
+	request := s.server.endpoint.appendHead(getText(1024), "GET", "")
 	request = append(request, "Accept: text/event-stream\r\nCache-Control: no-cache\r\n"...)
 	request = append(request, s.head...)
 	request = s.server.endpoint.appendCredentials(request, creds)
@@ -263,6 +274,10 @@ func (s *Session) close(ctx context.Context, remove bool) {
 	for _, o := range orphans {
 		s.enqueue(creds, o.refusal("no call took the request before the session ended"))
 	}
+	if s.channel != nil {
+		s.closeChannel(ctx)
+		return
+	}
 	s.outbox.close(ctx)
 	if remove {
 		s.awaitStream(ctx)
@@ -288,7 +303,7 @@ func (s *Session) delete(ctx context.Context, creds Credentials) error {
 	defer c.close()
 	stop := context.AfterFunc(ctx, c.close)
 	defer stop()
-	request := s.server.endpoint.appendHead(getText(1024), "DELETE")
+	request := s.server.endpoint.appendHead(getText(1024), "DELETE", "")
 	request = append(request, s.head...)
 	request = s.server.endpoint.appendCredentials(request, creds)
 	request = append(request, "Connection: close\r\n\r\n"...)

@@ -21,7 +21,7 @@ func (s *Session) startListening(creds Credentials, event []byte, blind bool) (a
 	answered = make(chan struct{})
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || s.gone || s.stands != nil || s.server.noStream.Load() {
+	if s.closed || s.gone || s.stands != nil || s.channel != nil || s.server.noStream.Load() {
 		close(answered)
 		return answered
 	}

@@ -22,8 +22,10 @@ type stream struct {
 	interrupted bool
 	headDue     bool          // reopen has asked for the stream, whose head has not been read; the driver's own
 	pausing     chan struct{} // closed by interrupt while reopen waits; else nil
+	woke        chan struct{} // has room for one: what a driver waits for that has no stream of its own; else nil
 
 	sse     sseDecoder
+	name    []byte        // of the event that was returned last, and valid as long
 	rest    []byte        // read, but not yet decoded; aliases the connection's buffer
 	retry   time.Duration // the server's retry field; zero: none was sent
 	resumes int           // attempts since the last event
@@ -71,6 +73,7 @@ func (s *stream) event() ([]byte, error) {
 			s.retry = ev.Retry
 		}
 		if len(ev.Data) > 0 {
+			s.name = ev.Name
 			return ev.Data, nil
 		}
 	}
@@ -124,9 +127,20 @@ func (s *stream) interrupt() {
 	if s.conn != nil {
 		s.conn.close()
 	}
+	s.rouse()
 	if s.pausing != nil {
 		close(s.pausing)
 		s.pausing = nil
+	}
+}
+
+func (s *stream) rouse() {
+	if s.woke == nil {
+		return
+	}
+	select {
+	case s.woke <- struct{}{}:
+	default:
 	}
 }
 

@@ -10,6 +10,9 @@ import (
 // (RFC 9728, section 3.1): at its root, or with ofPath at the well-known place
 // of its own path. No client's credentials go with it.
 func (s *Server) ProtectedResource(ctx context.Context, ofPath bool) (status int, contentType string, body []byte, err error) {
+	if s.settings.Transport == TransportStdio { // it has none: spec 2025-11-25, basic/authorization, "Protocol Requirements"
+		return 404, "", nil, nil
+	}
 	c, err := s.endpoint.dial(ctx)
 	if err != nil {
 		return 0, "", nil, err

@@ -1,0 +1,215 @@
+package child
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// Process is a command that was started.
+type Process struct {
+	command *Command
+	cmd     *exec.Cmd
+
+	stdin, stdout, stderr *os.File
+	lines                 lines
+	said                  tail
+
+	turn chan struct{}   // a mutex that a context can give up: one line is written at a time
+	raw  syscall.RawConn // of stdin
+
+	reaped chan struct{} // closed once the process has ended
+	silent chan struct{} // closed once its standard error has ended as well
+	state  error         // how it ended, once reaped is closed
+
+	mu     sync.Mutex
+	closed bool
+	broken error // why nothing more can be written or read
+	wg     sync.WaitGroup
+}
+
+// drain is how long what a process has said is read after its end: what it has
+// started may hold its pipes open.
+const drain = 250 * time.Millisecond
+
+// Start runs a command. The log has the name of what it is for. Close must be
+// called.
+func Start(c *Command, log zerolog.Logger) (*Process, error) {
+	path, err := c.Find()
+	if err != nil {
+		return nil, err
+	}
+	cmd := &exec.Cmd{Path: path, Args: append([]string{c.Path}, c.Args...), Env: c.Env, Dir: c.Dir, SysProcAttr: group()}
+	if cmd.Env == nil {
+		cmd.Env = []string{} // nil would be this process's
+	}
+	if strings.ContainsRune(c.Path, filepath.Separator) {
+		cmd.Path = c.Path // exec takes it from Dir
+	}
+	p := &Process{command: c, cmd: cmd, turn: make(chan struct{}, 1), reaped: make(chan struct{}), silent: make(chan struct{})}
+	var theirs [3]*os.File
+	defer func() {
+		for _, f := range theirs {
+			if f != nil {
+				_ = f.Close()
+			}
+		}
+	}()
+	if theirs[0], p.stdin, err = os.Pipe(); err != nil {
+		return nil, err
+	}
+	if p.stdout, theirs[1], err = os.Pipe(); err == nil {
+		p.stderr, theirs[2], err = os.Pipe()
+	}
+	if err == nil {
+		p.raw, err = p.stdin.SyscallConn()
+	}
+	if err == nil {
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = theirs[0], theirs[1], theirs[2]
+		err = cmd.Start()
+	}
+	if err != nil {
+		p.closeFiles()
+		return nil, fmt.Errorf("%w: %w", ErrNotRunnable, err)
+	}
+	p.lines = newLines(p.stdout, c.MaxLine)
+	p.wg.Add(2)
+	go func() {
+		defer p.wg.Done()
+		defer close(p.silent)
+		listen(p.stderr, &p.said, log.With().Int("pid", cmd.Process.Pid).Logger())
+	}()
+	go func() {
+		defer p.wg.Done()
+		p.reap()
+	}()
+	return p, nil
+}
+
+// reap waits for the process.
+func (p *Process) reap() {
+	if err := p.cmd.Wait(); err != nil {
+		p.state = err
+	} else {
+		p.state = errors.New("exit status 0")
+	}
+	close(p.reaped)
+	until := time.Now().Add(drain)
+	_ = p.stdout.SetReadDeadline(until) // fails only where Close was faster
+	_ = p.stderr.SetReadDeadline(until)
+}
+
+func (p *Process) closeFiles() {
+	for _, f := range []*os.File{p.stdin, p.stdout, p.stderr} {
+		if f != nil {
+			_ = f.Close()
+		}
+	}
+}
+
+// PID is the process's id, and its group's.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Running reports whether the process has not ended.
+func (p *Process) Running() bool {
+	select {
+	case <-p.reaped:
+		return false
+	default:
+		return true
+	}
+}
+
+// Next returns the next line of the process's standard output, valid until the
+// next call; a *LongLine, after which there may be more; or another error, which
+// is the end. One goroutine calls it.
+func (p *Process) Next() ([]byte, error) {
+	line, err := p.lines.next()
+	if err == nil {
+		return line, nil
+	}
+	if long := (*LongLine)(nil); errors.As(err, &long) {
+		return nil, err
+	}
+	return nil, p.giveUp(err)
+}
+
+// giveUp notes why the process is of no more use, and returns the first reason.
+func (p *Process) giveUp(why error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.broken == nil {
+		p.broken = why
+	}
+	_ = p.stdout.SetReadDeadline(time.Unix(1, 0)) // whoever reads it learns of it
+	return p.broken
+}
+
+// Story says how the process has ended and what it said last on standard error.
+// It waits for its end at most for the given time.
+func (p *Process) Story(wait time.Duration) string {
+	t := time.NewTimer(wait)
+	defer t.Stop()
+	story := "its process runs"
+	select {
+	case <-p.reaped:
+		story = "its process has ended: " + p.state.Error()
+		select {
+		case <-p.silent:
+		case <-t.C:
+		}
+	case <-t.C:
+	}
+	if said := p.said.String(); said != "" {
+		story += fmt.Sprintf("; its standard error ended with %q", said)
+	}
+	return story
+}
+
+// Close ends the process and what is left of its group: standard input is closed,
+// after Grace comes SIGTERM, after another SIGKILL. When ctx ends, SIGKILL comes at
+// once. Nothing of it is left when Close returns.
+func (p *Process) Close(ctx context.Context) {
+	p.mu.Lock()
+	first := !p.closed
+	p.closed = true
+	p.mu.Unlock()
+	if first {
+		_ = p.stdin.Close()
+	}
+	if !p.awaitEnd(ctx) {
+		p.signal(syscall.SIGTERM)
+		if !p.awaitEnd(ctx) {
+			p.signal(syscall.SIGKILL)
+			<-p.reaped
+		}
+	}
+	p.endGroup(ctx)
+	if first {
+		_ = p.stdout.Close()
+		_ = p.stderr.Close()
+	}
+	p.wg.Wait()
+}
+
+// awaitEnd waits for the process for Grace, or until ctx ends.
+func (p *Process) awaitEnd(ctx context.Context) bool {
+	t := time.NewTimer(p.command.Grace)
+	defer t.Stop()
+	select {
+	case <-p.reaped:
+		return true
+	case <-t.C:
+	case <-ctx.Done():
+	}
+	return !p.Running()
+}
