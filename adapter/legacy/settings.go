@@ -11,9 +11,10 @@ import (
 // Settings are the limits and times of one Server. Every field must be set;
 // the configuration holds the defaults.
 type Settings struct {
-	Name    string
-	URL     string
-	Headers []Field // sent with every request; secrets
+	Name      string
+	Transport Transport
+	URL       string
+	Headers   []Field // sent with every request; secrets
 
 	ConnectTimeout time.Duration
 	WriteTimeout   time.Duration // of one request's bytes
