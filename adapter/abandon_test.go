@@ -116,7 +116,7 @@ func TestDrainOfTheReplicaThatForwards(t *testing.T) {
 func TestAnswerTooLargeIsRefused(t *testing.T) {
 	t.Parallel()
 	f := newReplicas(t, 1)
-	r := &forwardRound{engine: f.rigs[0].Engine, ctx: t.Context()}
+	r := &forwardRound{hop: hop{engine: f.rigs[0].Engine, ctx: t.Context()}}
 	_, err := r.read(&script{end: ErrTooLarge}, time.Now().Add(time.Hour))
 	var refusal *Refusal
 	if !errors.As(err, &refusal) || refusal.Reason != ReasonUpstreamReply || !refusal.MayHaveRun {

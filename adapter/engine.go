@@ -66,7 +66,7 @@ type Engine struct {
 	quiet    chan struct{} // has room for one: no round is left, while draining
 
 	mu        sync.Mutex
-	listeners map[*listenRound]struct{}
+	listeners map[listener]struct{}
 	listening map[principal]int
 	wg        sync.WaitGroup // goroutines of calls and listeners
 
@@ -86,7 +86,7 @@ func NewEngine(settings Settings, upstreams []Upstream, ring *state.Ring, log ze
 		settings: settings, ring: ring, log: log,
 		noisy:     log.Sample(&zerolog.BurstSampler{Burst: 5, Period: 10 * time.Second}),
 		upstreams: make(map[string]*upstream), quiet: make(chan struct{}, 1), doubt: make(chan struct{}, 1), others: acquaintance{met: make(chan struct{}, 1)},
-		listeners: make(map[*listenRound]struct{}), listening: make(map[principal]int),
+		listeners: make(map[listener]struct{}), listening: make(map[principal]int),
 	}
 	e.calls.init(settings)
 	for _, u := range upstreams {
@@ -125,15 +125,14 @@ func (e *Engine) Begin(req *Request) (Round, error) {
 	if err != nil {
 		return nil, &Refusal{Reason: ReasonInvalidParams, Detail: err.Error()}
 	}
+	if req.RequestState == nil && up.through(e) {
+		return e.beginThrough(up, req, caps)
+	}
 	if req.Method == mcp.MethodListen {
-		return e.beginListen(up, req, caps)
+		return e.beginHere(up, req, caps)
 	}
-	if err := e.enter(); err != nil {
+	if err := e.arrive(); err != nil {
 		return nil, err
-	}
-	if e.draining.Load() { // it may have begun since: Shutdown waits for the rounds that it sees
-		e.leave()
-		return nil, stopping()
 	}
 	if req.RequestState != nil {
 		r, err := e.resume(up, req, caps)
@@ -143,9 +142,25 @@ func (e *Engine) Begin(req *Request) (Round, error) {
 		}
 		return r, nil
 	}
-	r := e.newRound(req)
-	if err = e.start(up, req, caps, r); err != nil {
+	r, err := e.beginHere(up, req, caps)
+	if err != nil {
 		e.leave()
+		return nil, err
+	}
+	return r, nil
+}
+
+// beginHere starts a first round, which has arrived already, or a listener.
+func (e *Engine) beginHere(up *upstream, req *Request, caps *mcp.Capabilities) (Round, error) {
+	if req.Method == mcp.MethodListen {
+		l, err := e.beginListen(up, req, caps)
+		if err != nil {
+			return nil, err
+		}
+		return l, nil
+	}
+	r := e.newRound(req)
+	if err := e.start(up, req, caps, r); err != nil {
 		return nil, err
 	}
 	return r, nil
@@ -160,6 +175,19 @@ func (e *Engine) newRound(req *Request) *callRound {
 		r.hold = time.Now().Add(e.settings.MaxHold)
 	}
 	return r
+}
+
+// arrive is enter for a round that comes from outside, which a replica that
+// stops refuses.
+func (e *Engine) arrive() error {
+	if err := e.enter(); err != nil {
+		return err
+	}
+	if e.draining.Load() { // it may have begun since: Shutdown waits for the rounds that it sees
+		e.leave()
+		return stopping()
+	}
+	return nil
 }
 
 // enter counts a round, which leave undoes.

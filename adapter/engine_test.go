@@ -123,10 +123,11 @@ type visit struct {
 	Round
 	t    *testing.T
 	text []byte
+	req  *Request
 }
 
-// begin decodes as a dialect does: every slice aliases one text.
-func (r *rig) begin(q query) (*visit, error) {
+// decode decodes as a dialect does: every slice aliases one text.
+func (r *rig) decode(q query) *visit {
 	r.t.Helper()
 	if q.caps == "" {
 		q.caps = allCapabilities
@@ -175,7 +176,14 @@ func (r *rig) begin(q query) (*visit, error) {
 	if state := jsonrpc.Get(v.text, "requestState"); state != nil {
 		req.RequestState = state[1 : len(state)-1]
 	}
-	round, err := r.Begin(req)
+	v.req = req
+	return v
+}
+
+func (r *rig) begin(q query) (*visit, error) {
+	r.t.Helper()
+	v := r.decode(q)
+	round, err := r.Begin(v.req)
 	v.Round = round
 	if err != nil {
 		v.scribble()

@@ -2,9 +2,7 @@ package adapter
 
 import (
 	"bytes"
-	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/holdfast-mcp/holdfast/adapter/mcp"
@@ -16,35 +14,26 @@ import (
 // down the failover ladder (ladder.go), which may end with the call going on
 // here.
 //
-// Its goroutine is the one that calls Next. What goes to the other replica and
-// comes back is safe to send again: the round number of the request state
-// makes the answer the same.
+// What goes to the other replica and comes back is safe to send again: the round
+// number of the request state makes the answer the same.
 type forwardRound struct {
-	engine *Engine
-	up     *upstream
-	req    *Request // valid until Close
-	caps   *mcp.Capabilities
-	token  state.Token
-	ctx    context.Context // ends with Gone or Close
-	cancel context.CancelFunc
+	hop
+	up    *upstream
+	req   *Request // valid until Close
+	caps  *mcp.Capabilities
+	token state.Token
 
 	climb climb
+	local *callRound // where the call goes on here, or nil; guarded by mu
 
-	mu     sync.Mutex
-	gone   bool
-	stream Stream     // to the replica that is being asked, or nil
-	local  *callRound // where the call goes on here, or nil
-
-	heard  bool   // the replica that is being asked has said something
-	plain  []byte // the message that was read last
 	served Served
 	began  time.Time
 }
 
 // forward starts a round at another replica.
 func (e *Engine) forward(up *upstream, req *Request, caps *mcp.Capabilities, t *state.Token) *forwardRound {
-	r := &forwardRound{engine: e, up: up, req: req, caps: caps, token: *t, served: ServedForwarded, began: time.Now()}
-	r.ctx, r.cancel = context.WithCancel(e.ctx)
+	r := &forwardRound{up: up, req: req, caps: caps, token: *t, served: ServedForwarded, began: time.Now()}
+	r.begin(e)
 	r.climb.begin(e, t)
 	return r
 }
@@ -66,7 +55,7 @@ func (r *forwardRound) Next(until time.Time) (Event, error) {
 			r.unhand(local)
 			r.climb.failed(err)
 		case stream == nil:
-			if err := r.ask(until); err != nil {
+			if err := r.climbOn(until); err != nil {
 				if _, refused := err.(*Refusal); refused {
 					r.served = ServedRefused
 				}
@@ -120,11 +109,10 @@ func (r *forwardRound) read(stream Stream, until time.Time) (Event, error) {
 	}
 	if errors.Is(err, ErrTooLarge) {
 		r.drop()
-		return Event{}, &Refusal{Reason: ReasonUpstreamReply, MayHaveRun: true,
-			Detail: "the answer is larger than what replicas send each other"}
+		return Event{}, tooLargeToSend()
 	}
 	if errors.Is(err, errWire) {
-		r.engine.noisy.Warn().Str("peer", r.climb.asked).Msg("answer of another replica is not understood: is it of another version, or has it other state keys?")
+		r.misunderstood(r.climb.asked)
 	}
 	r.drop()
 	r.climb.failed(err)
@@ -142,61 +130,11 @@ func (r *forwardRound) letGo() Event {
 	return Event{Outcome: &Outcome{Method: r.req.Method, State: bytes.Clone(r.req.RequestState)}}
 }
 
-// over says why the round's context has ended.
-func (r *forwardRound) over() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.gone {
-		return ErrGone
-	}
-	return stopping()
-}
-
-func (r *forwardRound) open(message []byte) (Event, error) {
-	plain, err := r.engine.ring.OpenMessage(r.plain[:0], message, contextEvent)
-	if err != nil {
-		if errors.Is(err, state.ErrUnknownKey) {
-			r.engine.unknownKey()
-		}
-		return Event{}, errWire
-	}
-	r.plain = plain
-	return readEvent(plain)
-}
-
 // Contexts keep sealed messages of one kind from passing for another.
 var (
 	contextRound = []byte("round")
 	contextEvent = []byte("event")
 )
-
-// askOf opens a stream to a replica.
-func (r *forwardRound) askOf(replica string, takeOver bool) error {
-	body := r.engine.ring.SealMessage(nil, appendRound(r.req, takeOver), contextRound)
-	stream, err := r.engine.settings.Bus.Ask(r.ctx, replica, KindRound, body)
-	if err != nil {
-		return err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.gone {
-		stream.Close()
-		return ErrGone
-	}
-	r.stream, r.heard = stream, false
-	return nil
-}
-
-// drop forgets a stream that is of no more use. Closing it would say that the
-// client has gone, which cancels the call.
-func (r *forwardRound) drop() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.stream != nil && !r.gone {
-		r.stream.Abandon()
-		r.stream = nil
-	}
-}
 
 // goOn lets the call go on here. It reports false when the client has gone.
 func (r *forwardRound) goOn(local *callRound) bool {
@@ -236,17 +174,10 @@ func (r *forwardRound) Gone() {
 
 // Close implements Round.
 func (r *forwardRound) Close() {
-	r.cancel()
+	r.leave()
 	r.mu.Lock()
-	stream, local, gone := r.stream, r.local, r.gone
+	local := r.local
 	r.mu.Unlock()
-	switch {
-	case stream == nil:
-	case !gone && r.engine.ctx.Err() != nil: // this replica stops, and not the client
-		stream.Abandon()
-	default:
-		stream.Close()
-	}
 	if local != nil {
 		local.Close() // which leaves
 		return

@@ -120,9 +120,9 @@ func (c *climb) failed(err error) {
 // climbPause is how long a round waits before it asks again.
 const climbPause = 50 * time.Millisecond
 
-// ask takes the next step. nil means that somebody is being asked, or that the
+// climbOn takes the next step. nil means that somebody is being asked, or that the
 // call goes on here; ErrDeadline, that until has passed.
-func (r *forwardRound) ask(until time.Time) error {
+func (r *forwardRound) climbOn(until time.Time) error {
 	c, e := &r.climb, r.engine
 	for {
 		if err := r.pause(c.again, until); err != nil {
@@ -158,7 +158,7 @@ func (r *forwardRound) ask(until time.Time) error {
 			return r.goOnHere()
 		}
 		c.asked = target
-		switch err := r.askOf(target, takeOver); {
+		switch err := r.ask(target, appendRound(r.req, takeOver)); {
 		case err == nil:
 			return nil
 		case errors.Is(err, ErrGone), r.ctx.Err() != nil:
@@ -166,33 +166,6 @@ func (r *forwardRound) ask(until time.Time) error {
 		default:
 			c.failed(err)
 		}
-	}
-}
-
-// pause waits until at. It returns ErrDeadline if that is after until.
-func (r *forwardRound) pause(at, until time.Time) error {
-	wait := time.Until(at)
-	if wait <= 0 {
-		return nil
-	}
-	late := at.After(until)
-	if late {
-		wait = time.Until(until)
-	}
-	t := timers.Get().(*time.Timer)
-	t.Reset(wait)
-	defer func() {
-		t.Stop()
-		timers.Put(t)
-	}()
-	select {
-	case <-t.C:
-		if late {
-			return ErrDeadline
-		}
-		return nil
-	case <-r.ctx.Done():
-		return r.over()
 	}
 }
 

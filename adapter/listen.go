@@ -151,7 +151,7 @@ type listenRound struct {
 	wake    chan struct{}
 }
 
-func (e *Engine) beginListen(up *upstream, req *Request, caps *mcp.Capabilities) (Round, error) {
+func (e *Engine) beginListen(up *upstream, req *Request, caps *mcp.Capabilities) (*listenRound, error) {
 	want, err := parseFilter(req.Params, e.settings.MaxURIs)
 	if err != nil {
 		return nil, err
@@ -161,27 +161,46 @@ func (e *Engine) beginListen(up *upstream, req *Request, caps *mcp.Capabilities)
 		done: make(chan struct{}), wake: make(chan struct{}, 1),
 	}
 	l.key.ClientInfo, l.key.Extra = bytes.Clone(l.key.ClientInfo), bytes.Clone(l.key.Extra)
-	l.ctx, l.cancel = context.WithCancel(e.ctx)
-	e.mu.Lock()
-	switch {
-	case e.draining.Load(): // Shutdown has ended the listeners that there were
-		err = stopping()
-	case len(e.listeners) >= e.settings.MaxListeners:
-		err = &Refusal{Reason: ReasonOverload, Detail: "too many listeners (listeners.max)", RetryAfter: 10 * time.Second}
-	case e.listening[l.key.Principal] >= e.settings.MaxListenersPerPrincipal:
-		err = &Refusal{Reason: ReasonQuota, Detail: "too many listeners of this caller (listeners.max_per_principal)", RetryAfter: 10 * time.Second}
-	default:
-		e.listeners[l] = struct{}{}
-		e.listening[l.key.Principal]++
-		e.wg.Add(1)
-	}
-	e.mu.Unlock()
-	if err != nil {
-		l.cancel()
+	if err := e.admit(l, l.key.Principal); err != nil {
 		return nil, err
 	}
+	l.ctx, l.cancel = context.WithCancel(e.ctx)
 	go l.run()
 	return l, nil
+}
+
+// listener is a round that lasts until its client goes, or this replica ends it.
+type listener interface{ finish() }
+
+// admit puts a listener on the books, which dismiss undoes, and its goroutine on
+// the engine's where it has one.
+func (e *Engine) admit(l listener, of principal) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.draining.Load(): // Shutdown has ended the listeners that there were
+		return stopping()
+	case len(e.listeners) >= e.settings.MaxListeners:
+		return &Refusal{Reason: ReasonOverload, Detail: "too many listeners (listeners.max)", RetryAfter: 10 * time.Second}
+	case e.listening[of] >= e.settings.MaxListenersPerPrincipal:
+		return &Refusal{Reason: ReasonQuota, Detail: "too many listeners of this caller (listeners.max_per_principal)", RetryAfter: 10 * time.Second}
+	}
+	e.listeners[l] = struct{}{}
+	e.listening[of]++
+	if _, runs := l.(*listenRound); runs {
+		e.wg.Add(1)
+	}
+	return nil
+}
+
+// dismiss takes a listener off the books.
+func (e *Engine) dismiss(l listener, of principal) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.listeners, l)
+	if e.listening[of]--; e.listening[of] <= 0 {
+		delete(e.listening, of)
+	}
 }
 
 // run keeps the listener on a session until the round ends.
@@ -434,11 +453,9 @@ func (l *listenRound) CallID() (id [16]byte) { return id }
 // Close implements Round. The session is left in the background.
 func (l *listenRound) Close() {
 	l.cancel()
-	e := l.engine
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	delete(e.listeners, l)
-	if e.listening[l.key.Principal]--; e.listening[l.key.Principal] <= 0 {
-		delete(e.listening, l.key.Principal)
-	}
+	l.engine.dismiss(l, l.key.Principal)
 }
+
+// letDown implements servedRound: a listener holds nothing that another replica
+// could come back to.
+func (l *listenRound) letDown(context.Context) { l.Gone() }

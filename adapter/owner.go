@@ -25,8 +25,8 @@ func (e *Engine) ServeStream(ctx context.Context, from string, kind Kind, s Stre
 	}
 	form, rest, err := readForm(plain)
 	switch {
-	case err == nil && kind == KindRound && form == formRound:
-		e.serveRound(ctx, from, s, rest)
+	case err == nil && kind == KindRound && (form == formRound || form == formFirst):
+		e.serveRound(ctx, from, s, rest, form == formFirst)
 	case err == nil && kind == KindSeek && form == formSeek:
 		e.serveSeek(ctx, s, rest)
 	case err == nil && kind == KindKeep && form == formKeep:
@@ -72,14 +72,19 @@ func (e *Engine) serveSeek(ctx context.Context, s Stream, rest []byte) {
 }
 
 // serveRound drives a round whose client is at another replica.
-func (e *Engine) serveRound(ctx context.Context, from string, s Stream, rest []byte) {
-	req, takeOver, err := readRound(rest, e.settings.ParamHeaders)
+func (e *Engine) serveRound(ctx context.Context, from string, s Stream, rest []byte, first bool) {
+	req, takeOver, err := readRound(rest, first, e.settings.ParamHeaders)
 	if err != nil {
 		e.noisy.Warn().Err(err).Str("peer", from).Msg("round of another replica refused")
 		_ = s.End(ctx, nil)
 		return
 	}
-	r, err := e.beginServed(ctx, req, takeOver)
+	var r servedRound
+	if first {
+		r, err = e.beginFirst(ctx, req)
+	} else {
+		r, err = e.beginServed(ctx, req, takeOver)
+	}
 	if err != nil {
 		e.endServed(ctx, s, err)
 		return
@@ -121,7 +126,7 @@ func (e *Engine) endServed(ctx context.Context, s Stream, err error) {
 }
 
 // beginServed is Begin for a round that another replica was sent.
-func (e *Engine) beginServed(ctx context.Context, req *Request, takeOver bool) (*callRound, error) {
+func (e *Engine) beginServed(ctx context.Context, req *Request, takeOver bool) (servedRound, error) {
 	up := e.upstreams[req.Upstream]
 	if up == nil {
 		return nil, refuse(ReasonStateForeign, "the replica that holds the call has no upstream of this name")
@@ -186,13 +191,21 @@ func (e *Engine) joinServed(ctx context.Context, up *upstream, req *Request, cap
 }
 
 // letDown ends a round whose stream has ended before its outcome. Only a client
-// that has gone cancels the call.
+// that has gone cancels the call, and one that was told no request state yet:
+// its connection is gone with its replica, and it has nothing to come back with.
 func (r *callRound) letDown(ctx context.Context) {
-	if errors.Is(context.Cause(ctx), ErrClosed) {
+	if errors.Is(context.Cause(ctx), ErrClosed) || !r.call.handedOut() {
 		r.Gone()
 	} else {
 		r.abandon()
 	}
+}
+
+// handedOut reports whether a client may have a request state of the call.
+func (c *call) handedOut() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.round > 0
 }
 
 // abandon takes the round off its call without cancelling it: the replica that

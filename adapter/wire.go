@@ -21,6 +21,7 @@ const wireVersion = 1
 // Forms of a message: its second byte.
 const (
 	formRound   byte = 'r'
+	formFirst   byte = 'b' // a round without a request state
 	formNote    byte = 'n' // a notification
 	formOutcome byte = 'o'
 	formRefusal byte = 'x'
@@ -119,6 +120,19 @@ func readFields(b []byte, yield func(item)) bool {
 func appendRound(req *Request, takeOver bool) []byte {
 	f := newFields(formRound, 2*len(req.Params))
 	f.flag('t', takeOver)
+	f.request(req)
+	return f
+}
+
+// appendFirst writes a first request, or a listener's, for the replica that keeps
+// the session of its key.
+func appendFirst(req *Request) []byte {
+	f := newFields(formFirst, 2*len(req.Params))
+	f.request(req)
+	return f
+}
+
+func (f *fields) request(req *Request) {
 	f.text('u', req.Upstream)
 	f.text('m', req.Method)
 	f.bytes('i', req.ID)
@@ -144,11 +158,11 @@ func appendRound(req *Request, takeOver bool) []byte {
 			f.text('H', h.Name+"\x00"+h.Value)
 		}
 	}
-	return f
 }
 
-// readRound reads what appendRound wrote. The request aliases the message.
-func readRound(b []byte, headers func([]Field) ParamChecker) (req *Request, takeOver bool, err error) {
+// readRound reads what appendRound or appendFirst wrote. The request aliases the
+// message.
+func readRound(b []byte, first bool, headers func([]Field) ParamChecker) (req *Request, takeOver bool, err error) {
 	req = new(Request)
 	var params []Field
 	checked := false
@@ -197,7 +211,7 @@ func readRound(b []byte, headers func([]Field) ParamChecker) (req *Request, take
 			params = append(params, cutField(v))
 		}
 	})
-	if !ok || req.RequestState == nil || !jsonrpc.IsObject(req.Params) || !jsonrpc.IsObject(req.Capabilities) {
+	if !ok || first != (req.RequestState == nil) || !jsonrpc.IsObject(req.Params) || !jsonrpc.IsObject(req.Capabilities) {
 		return nil, false, errWire
 	}
 	if checked && headers != nil {

@@ -63,7 +63,7 @@ func TestWireRoundTrip(t *testing.T) {
 		if err != nil || form != formRound {
 			t.Fatal(form, err)
 		}
-		got, gotTakeOver, err := readRound(rest, checkerOf)
+		got, gotTakeOver, err := readRound(rest, false, checkerOf)
 		if err != nil || gotTakeOver != takeOver || !reflect.DeepEqual(got, want) {
 			t.Errorf("got %+v, %v, %v, want %+v", got, gotTakeOver, err, want)
 		}
@@ -243,7 +243,7 @@ func FuzzWire(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if req, takeOver, err := readRound(rest, checkerOf); err == nil {
+		if req, takeOver, err := readRound(rest, false, checkerOf); err == nil {
 			again, takeOverAgain, err := readRound(appendRound(req, takeOver)[2:], checkerOf)
 			if err != nil || takeOver != takeOverAgain || !reflect.DeepEqual(normal(req), normal(again)) {
 				t.Errorf("%+v became %+v, %v", req, again, err)

@@ -19,15 +19,19 @@ import (
 // shares reports whether the key's sessions are shared by all replicas.
 func (e *entry) shares() bool {
 	set := e.server.settings
-	return set.Peers != nil && set.Affinity && !e.key.Ephemeral && !e.server.noIDs.Load()
+	return set.Peers != nil && set.Affinity && !e.key.Ephemeral && !e.server.noIDs.Load() && e.server.Lends()
 }
 
 // home returns the key's home among the live replicas.
 func (e *entry) home() string {
-	self := e.server.settings.Peers.Self()
-	best, most := self, rank(e.digest, self)
-	for _, replica := range e.server.live() {
-		if r := rank(e.digest, replica); r > most || r == most && replica > best {
+	return homeOf(e.digest, e.server.settings.Peers.Self(), e.server.live())
+}
+
+// homeOf returns the home of a key among a replica and the others that live.
+func homeOf(digest uint64, self string, live []string) string {
+	best, most := self, rank(digest, self)
+	for _, replica := range live {
+		if r := rank(digest, replica); r > most || r == most && replica > best {
 			best, most = replica, r
 		}
 	}

@@ -103,6 +103,12 @@ func (s *Server) tellWhatWeHave(p *parcel) (parcel, error) {
 	if e == nil {
 		return parcel{kind: sayNone}, nil
 	}
+	if !s.Lends() {
+		if e.keeps() {
+			return parcel{kind: sayYes}, nil
+		}
+		return parcel{kind: sayNone}, nil
+	}
 	e.forgetGone(p.gone)
 	e.mu.Lock()
 	session := e.primarySession()

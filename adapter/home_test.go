@@ -1,0 +1,218 @@
+package adapter
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-mcp/holdfast/adapter/legacy"
+	"github.com/holdfast-mcp/holdfast/adapter/mcp"
+	"github.com/holdfast-mcp/holdfast/test/fixture/rawserver"
+)
+
+// oneStream makes a server whose sessions cannot be lent: each has one stream
+// for all that it says.
+func oneStream(_ *Settings, upstream *legacy.Settings, _ *rawserver.Settings) {
+	upstream.Transport = legacy.TransportSSE
+}
+
+// keeper is the replica that keeps the session of a request's key.
+func (f *replicas) keeper(q query) (keeper *rig, others []*rig) {
+	f.t.Helper()
+	req := f.rigs[0].decode(q).req
+	caps, err := f.rigs[0].caps.get(req.Capabilities)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	key := f.rigs[0].key(req, caps)
+	name := f.rigs[0].upstreams["up"].Server.Keeper(f.t.Context(), &key, nil)
+	for i, r := range f.rigs {
+		if r.settings.Replica == name || name == "" && i == 0 {
+			keeper = r
+		} else {
+			others = append(others, r)
+		}
+	}
+	return keeper, others
+}
+
+// A session that cannot be lent is used through the replica that keeps it,
+// whichever a request reaches: there is one for each caller.
+func TestThroughTheHome(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 3, oneStream)
+	f.raw.Tool("greet", greet)
+	q := toolCall("greet").with(func(q *query) { q.token = `"p"` })
+	home, others := f.keeper(q)
+	for _, r := range append(others, home) {
+		want, after := ServedForwarded, ServedForwarded
+		if r == home {
+			want, after = ServedLocal, ServedLocal
+		}
+		first := r.served(q, want)
+		if got := first.asked(t); got != "elicitation-1" {
+			t.Fatalf("asked %q", got)
+		}
+		second := r.served(q.retry(first, accept("elicitation-1", "name", "Ada")), after)
+		last := home.served(q.retry(second, accept("elicitation-2", "title", "Dr")), ServedLocal)
+		if got := last.text(t); got != "Dr Ada" {
+			t.Errorf("got %q", got)
+		}
+		r.served(query{method: mcp.MethodToolsList}, want)
+	}
+	for _, r := range others {
+		if n := f.sentBy(r); n != 0 {
+			t.Errorf("%s sent %d requests to the server, want all of them through %s", r.settings.Replica, n, home.settings.Replica)
+		}
+	}
+	if n := f.raw.Count(mcp.MethodInitialize); n != 1 {
+		t.Errorf("%d sessions were opened, want one", n)
+	}
+}
+
+// Who keeps the session keeps it when the key's home is another one by now.
+func TestKeeperStays(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 1, oneStream)
+	f.raw.Tool("plain", func(c *rawserver.Call) { c.Text("ok") })
+	q := toolCall("plain")
+	f.rigs[0].served(q, ServedLocal)
+	for _, id := range []string{"r2", "r3", "r4", "r5"} {
+		f.add(id, f.rigs[0].ring, oneStream)
+	}
+	for _, r := range f.rigs[1:] {
+		r.served(q, ServedForwarded)
+	}
+	if n := f.raw.Count(mcp.MethodInitialize); n != 1 {
+		t.Errorf("%d sessions were opened, want one", n)
+	}
+}
+
+// A client that goes cancels its call, at whichever replica that runs.
+func TestGoneThroughTheHome(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 2, oneStream)
+	begun, gate := make(chan struct{}), make(chan struct{})
+	f.raw.Tool("slow", func(c *rawserver.Call) {
+		close(begun)
+		<-gate
+	})
+	q := toolCall("slow")
+	_, others := f.keeper(q)
+	v := others[0].mustBegin(q)
+	done := v.goes()
+	<-begun
+	v.Gone()
+	if r := endOf(t, done); !errors.Is(r.err, ErrGone) {
+		t.Errorf("the round ended with %v", r.err)
+	}
+	f.raw.Wait("the cancellation", func() bool { return len(f.raw.Cancelled()) == 1 })
+	close(gate)
+}
+
+// A keeper that is gone: what had reached it may have run, and only what is
+// harmless is sent again, to the next one.
+func TestKeeperLost(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name     string
+		q        query
+		handle   string
+		harmless bool
+	}{
+		{"a tool", toolCall("slow"), "tools/call", false},
+		{"a prompt", query{method: mcp.MethodPromptsGet, params: `"name":"slow"`}, "prompts/get", true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			f := newReplicas(t, 2, oneStream)
+			begun, gate := make(chan struct{}, 2), make(chan struct{})
+			f.raw.Handle(tt.handle, func(c *rawserver.Call) {
+				begun <- struct{}{}
+				<-gate
+				c.Result(`{"content":[],"messages":[]}`)
+			})
+			home, others := f.keeper(tt.q)
+			done := others[0].mustBegin(tt.q).goes()
+			<-begun
+			f.die(home)
+			f.giveUp()
+			if tt.harmless {
+				<-begun
+				close(gate)
+				if r := endOf(t, done); r.err != nil {
+					t.Error(r.err)
+				}
+				return
+			}
+			r := endOf(t, done)
+			close(gate)
+			var refusal *Refusal
+			if !errors.As(r.err, &refusal) || refusal.Reason != ReasonCallLost || !refusal.MayHaveRun {
+				t.Errorf("got %v, want that the call is lost, and may have run", r.err)
+			}
+			if n := f.raw.Count(tt.handle); n != 1 {
+				t.Errorf("it was sent %d times", n)
+			}
+		})
+	}
+}
+
+// The replica that the client is at dies: its connection with it, so that nobody
+// is left who could use what comes of a first round.
+func TestFirstRoundOfALostReplicaIsCancelled(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 2, oneStream)
+	begun, gate := make(chan struct{}), make(chan struct{})
+	f.raw.Tool("slow", func(c *rawserver.Call) {
+		close(begun)
+		<-gate
+	})
+	q := toolCall("slow")
+	_, others := f.keeper(q)
+	v := others[0].mustBegin(q)
+	done := v.goes()
+	<-begun
+	f.die(others[0])
+	f.giveUp()
+	f.raw.Wait("the cancellation", func() bool { return len(f.raw.Cancelled()) == 1 })
+	close(gate)
+	v.Gone()
+	endOf(t, done)
+}
+
+// A listener hears of its session's changes through the replica that keeps it.
+func TestListenThroughTheHome(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 2, oneStream)
+	q := query{method: mcp.MethodListen, params: `"notifications":{"toolsListChanged":true}`}
+	home, others := f.keeper(q)
+	v := others[0].mustBegin(q)
+	ev := v.next(t)
+	if !strings.Contains(string(ev.Notification), mcp.NotifyAcknowledged) {
+		t.Fatalf("got %s first", ev.Notification)
+	}
+	f.raw.Sessions()[0].Notify(mcp.NotifyToolsChanged, "")
+	if ev = v.next(t); !strings.Contains(string(ev.Notification), mcp.NotifyToolsChanged) {
+		t.Errorf("got %s", ev.Notification)
+	}
+	home.mu.Lock()
+	n := len(home.listeners)
+	home.mu.Unlock()
+	if n != 1 {
+		t.Errorf("%d listeners where the session is, want the one", n)
+	}
+	v.Gone()
+	v.close()
+}
+
+// next is what the round tells next.
+func (v *visit) next(t *testing.T) Event {
+	t.Helper()
+	ev, err := v.Next(time.Now().Add(20 * time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ev
+}

@@ -1,0 +1,55 @@
+package legacy
+
+import (
+	"context"
+	"slices"
+)
+
+// A session of a channel serves the calls of one replica: nobody else hears what
+// comes on it. Requests for it go there whole, first to its key's home.
+
+// Lends reports whether other replicas can use the server's sessions, as far as
+// is known: over HTTP+SSE each session has one stream, over stdio one process.
+//
+// Hot: once per request.
+func (s *Server) Lends() bool {
+	switch s.settings.Transport {
+	case TransportSSE, TransportStdio:
+		return false
+	}
+	return !s.overSSE.Load()
+}
+
+// Keeper returns the replica that keeps the session of a key, or is to open it:
+// one that has it already, also where it is no longer the key's home, else the
+// home. "" is this one. past are replicas that take nothing new any more. It may
+// ask the peers, which takes at most a second.
+func (s *Server) Keeper(ctx context.Context, key *Key, past []string) string {
+	set := s.settings
+	if set.Peers == nil || !set.Affinity || key.Ephemeral || s.Lends() {
+		return ""
+	}
+	if e := s.existing(key); e != nil && e.keeps() {
+		return ""
+	}
+	live := slices.DeleteFunc(slices.Clone(s.live()), func(replica string) bool { return slices.Contains(past, replica) })
+	if len(live) == 0 {
+		return ""
+	}
+	if home := homeOf(digestKey(set.Name, string(key.appendText(nil))), set.Peers.Self(), live); home != set.Peers.Self() {
+		return home
+	}
+	for _, r := range s.askAll(ctx, &parcel{kind: askHave, key: key}) {
+		if r.kind == sayYes && slices.Contains(live, r.from) {
+			return r.from
+		}
+	}
+	return ""
+}
+
+// keeps reports whether there is a session, or soon will be.
+func (e *entry) keeps() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.sessions) > 0 || e.opening > 0
+}
