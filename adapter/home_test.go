@@ -13,7 +13,8 @@ import (
 
 // oneStream makes a server whose sessions cannot be lent: each has one stream
 // for all that it says.
-func oneStream(_ *Settings, upstream *legacy.Settings, _ *rawserver.Settings) {
+func oneStream(_ *Settings, upstream *legacy.Settings, raw *rawserver.Settings) {
+	raw.Transport = rawserver.SSE
 	upstream.Transport = legacy.TransportSSE
 }
 

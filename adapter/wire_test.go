@@ -67,6 +67,18 @@ func TestWireRoundTrip(t *testing.T) {
 		if err != nil || gotTakeOver != takeOver || !reflect.DeepEqual(got, want) {
 			t.Errorf("got %+v, %v, %v, want %+v", got, gotTakeOver, err, want)
 		}
+		if _, _, err := readRound(rest, true, checkerOf); !errors.Is(err, errWire) {
+			t.Errorf("a first round with a request state is read: %v", err)
+		}
+	}
+	want := fullRequest()
+	want.RequestState = nil
+	form, rest, err := readForm(appendFirst(want))
+	if err != nil || form != formFirst {
+		t.Fatal(form, err)
+	}
+	if got, _, err := readRound(rest, true, checkerOf); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
 	for _, want := range events() {
 		got, err := readEvent(appendEvent(&want))
@@ -97,7 +109,7 @@ func TestUnknownTagsAreIgnored(t *testing.T) {
 		return f
 	}
 	want := fullRequest()
-	got, _, err := readRound(more(appendRound(want, false))[2:], checkerOf)
+	got, _, err := readRound(more(appendRound(want, false))[2:], false, checkerOf)
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v", got, err)
 	}
@@ -147,7 +159,7 @@ func TestWireRefusesWhatItDoesNotKnow(t *testing.T) {
 	} {
 		req := fullRequest()
 		change(req)
-		if _, _, err := readRound(appendRound(req, false)[2:], checkerOf); !errors.Is(err, errWire) {
+		if _, _, err := readRound(appendRound(req, false)[2:], false, checkerOf); !errors.Is(err, errWire) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -244,7 +256,7 @@ func FuzzWire(f *testing.F) {
 			return
 		}
 		if req, takeOver, err := readRound(rest, false, checkerOf); err == nil {
-			again, takeOverAgain, err := readRound(appendRound(req, takeOver)[2:], checkerOf)
+			again, takeOverAgain, err := readRound(appendRound(req, takeOver)[2:], false, checkerOf)
 			if err != nil || takeOver != takeOverAgain || !reflect.DeepEqual(normal(req), normal(again)) {
 				t.Errorf("%+v became %+v, %v", req, again, err)
 			}
