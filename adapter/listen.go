@@ -168,11 +168,11 @@ func (e *Engine) beginListen(up *upstream, req *Request, caps *mcp.Capabilities)
 		err = stopping()
 	case len(e.listeners) >= e.settings.MaxListeners:
 		err = &Refusal{Reason: ReasonOverload, Detail: "too many listeners (listeners.max)", RetryAfter: 10 * time.Second}
-	case e.listening[l.key.Principal] >= e.settings.MaxListenersPerPrincipal:
+	case e.listening[caller(&l.key)] >= e.settings.MaxListenersPerPrincipal:
 		err = &Refusal{Reason: ReasonQuota, Detail: "too many listeners of this caller (listeners.max_per_principal)", RetryAfter: 10 * time.Second}
 	default:
 		e.listeners[l] = struct{}{}
-		e.listening[l.key.Principal]++
+		e.listening[caller(&l.key)]++
 		e.wg.Add(1)
 	}
 	e.mu.Unlock()
@@ -438,7 +438,7 @@ func (l *listenRound) Close() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.listeners, l)
-	if e.listening[l.key.Principal]--; e.listening[l.key.Principal] <= 0 {
-		delete(e.listening, l.key.Principal)
+	if e.listening[caller(&l.key)]--; e.listening[caller(&l.key)] <= 0 {
+		delete(e.listening, caller(&l.key))
 	}
 }

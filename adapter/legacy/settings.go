@@ -15,6 +15,9 @@ type Settings struct {
 	URL     string
 	Headers []Field // sent with every request; secrets
 
+	Transport Transport
+	Command   *Command // in the place of URL, or nil
+
 	ConnectTimeout time.Duration
 	WriteTimeout   time.Duration // of one request's bytes
 	PostTimeout    time.Duration // until a notification or an answer is acknowledged
@@ -48,6 +51,29 @@ type Settings struct {
 	ClientVersion string
 	IDPrefix      string // first part of every upstream request id and progress token; with Peers it is what they call this replica
 	TLS           *tls.Config
+}
+
+// Transport is how a server is spoken to.
+type Transport uint8
+
+const (
+	TransportAuto       Transport = iota // stdio with a Command, else found out
+	TransportStreamable                  // Streamable HTTP
+	TransportSSE                         // HTTP+SSE of 2024-11-05
+	TransportStdio                       // a Command's standard input and output
+)
+
+// Command is a program that is a server, spoken to over its standard input and
+// output.
+type Command struct {
+	Path       string // or a name that is found by PATH
+	Args       []string
+	Env        []string      // all of its variables, each NAME=VALUE; secrets
+	Dir        string        // empty: Holdfast's own
+	Grace      time.Duration // to end after its input is closed, and again after SIGTERM
+	RestartMin time.Duration // pause before it is started again after it has died,
+	RestartMax time.Duration // doubling up to this
+	MaxLine    int           // bytes of one line of its output
 }
 
 // Field is one HTTP header field.
