@@ -25,6 +25,7 @@ import (
 	"github.com/holdfast-mcp/holdfast/adapter/state"
 	"github.com/holdfast-mcp/holdfast/config"
 	"github.com/holdfast-mcp/holdfast/proxy"
+	"github.com/holdfast-mcp/holdfast/proxy/downstream"
 )
 
 // serve runs the proxy until ctx ends, and then stops within shutdown.grace.
@@ -58,7 +59,7 @@ func serve(ctx context.Context, c *config.Config, stderr io.Writer) error {
 		return err
 	}
 	defer peers.serve(engine)()
-	front := proxy.New(proxySettings(c), proxy.Behind(engine), log, registry)
+	front := proxy.New(proxySettings(c), downstream.Behind(engine), log, registry)
 	failed := make(chan error, 2)
 	down := func(err error) error {
 		return errors.Join(err, shutdown(c.Shutdown, engine, front, log))
