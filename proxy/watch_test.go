@@ -180,7 +180,7 @@ func TestWatcherStop(t *testing.T) {
 }
 
 type slowGone struct {
-	Round
+	downstream.Round
 	entered, leave chan struct{}
 }
 
