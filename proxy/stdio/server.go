@@ -29,6 +29,7 @@ type Server struct {
 
 	beginning sync.WaitGroup // requests that the engine has not been handed yet
 	running   sync.WaitGroup
+	watching  sync.WaitGroup // the goroutine that waits for the client to vanish
 
 	mu       sync.Mutex
 	inFlight map[string]*request // by keyOf
@@ -52,6 +53,7 @@ func New(settings Settings, engine downstream.Engine, in io.ReadCloser, out io.W
 // called once.
 func (s *Server) Serve() error {
 	defer s.beginning.Wait()
+	s.watch()
 	in := newLines(s.in, s.settings.MaxLine)
 	for {
 		line, err := in.next()
@@ -73,6 +75,25 @@ func (s *Server) Serve() error {
 			return fmt.Errorf("read from the client: %w", err)
 		}
 	}
+}
+
+// errVanished is what Serve returns when nobody can read what it writes.
+var errVanished = errors.New("the client is gone")
+
+// watch ends everything once nobody is left to read the output, where its stream
+// can tell. A client that has only closed its end of the input may still read.
+func (s *Server) watch() {
+	stream, ok := s.out.w.(interface{ Hangup() error })
+	if !ok {
+		return
+	}
+	s.watching.Add(1)
+	go func() {
+		defer s.watching.Done()
+		if stream.Hangup() == nil {
+			s.broken(errVanished)
+		}
+	}()
 }
 
 // take looks at one message. An error says that the client cannot be answered.
@@ -167,8 +188,8 @@ func (s *Server) cancelled(msg *jsonrpc.Message) {
 // broken ends everything for a client that does not take what it is told.
 func (s *Server) broken(err error) {
 	s.mu.Lock()
-	first := s.failure == nil && !s.stopping
-	if s.failure == nil {
+	first := s.failure == nil
+	if first {
 		s.failure = err
 	}
 	s.mu.Unlock()
@@ -225,5 +246,6 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		<-ended
 	}
 	s.out.close()
+	s.watching.Wait()
 	return err
 }

@@ -109,3 +109,28 @@ func TestStreamWithoutReader(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// Hangup ends when the other end is closed, or the Stream.
+func TestStreamHangup(t *testing.T) {
+	for name, end := range map[string]struct {
+		close func(s *Stream, r *os.File) error
+		want  error
+	}{
+		"the reader closes": {func(_ *Stream, r *os.File) error { return r.Close() }, nil},
+		"the writer closes": {func(s *Stream, _ *os.File) error { return s.Close() }, os.ErrClosed},
+	} {
+		r, w := pipe(t)
+		out := stream(t, w)
+		ended := make(chan error, 1)
+		go func() { ended <- out.Hangup() }()
+		if _, err := out.Write([]byte("x")); err != nil {
+			t.Errorf("%s: a write beside it: %v", name, err)
+		}
+		if err := end.close(out, r); err != nil {
+			t.Error(err)
+		}
+		if err := <-ended; !errors.Is(err, end.want) {
+			t.Errorf("%s: got %v, want %v", name, err, end.want)
+		}
+	}
+}

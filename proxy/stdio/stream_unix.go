@@ -19,8 +19,9 @@ type Stream struct {
 	file       *os.File
 	wake, woke *os.File // a pipe: closing wake ends waiting
 
-	mu     sync.Mutex // held by Read and Write
-	closed sync.Once
+	mu       sync.Mutex // held by Read and Write
+	watching sync.Mutex // held by Hangup
+	closed   sync.Once
 }
 
 // Open makes a Stream of a file, which stays open when the Stream is closed.
@@ -77,6 +78,14 @@ func (s *Stream) Write(p []byte) (written int, err error) {
 	return written, nil
 }
 
+// Hangup waits until nobody is left at the other end. It returns os.ErrClosed once
+// the Stream is closed.
+func (s *Stream) Hangup() error {
+	s.watching.Lock()
+	defer s.watching.Unlock()
+	return s.wait(0)
+}
+
 // wait returns nil when the stream is ready, or at its end, and os.ErrClosed
 // once it is closed.
 func (s *Stream) wait(events int16) error {
@@ -98,12 +107,14 @@ func (s *Stream) wait(events int16) error {
 	}
 }
 
-// Close ends a Read or Write that waits, and returns once it has.
+// Close ends what waits, and returns once it has.
 func (s *Stream) Close() error {
 	s.closed.Do(func() {
 		_ = s.wake.Close()
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		s.watching.Lock()
+		defer s.watching.Unlock()
 		_ = s.woke.Close()
 	})
 	return nil
