@@ -67,12 +67,14 @@ func isVariable(name string) bool {
 	return name != "" && printable(name) && !strings.ContainsAny(name, "= \t")
 }
 
-// inherited are the variables of Holdfast's own that every command gets. The
+// Inherited are the variables of Holdfast's own that every command gets. The
 // first six are those that the official SDKs' stdio clients hand on (TypeScript
 // and Python: who the user is, and where programs are); the others say how text
 // and times are written, and where temporary files belong. All else, secrets
 // among it, has to be named.
-var inherited = []string{"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR"}
+func Inherited() []string {
+	return []string{"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR"}
+}
 
 // Environment is what the upstream's command gets of the variables in own, which
 // are Holdfast's, and of its env. missing names those of env that are to be
@@ -84,7 +86,7 @@ func (u Upstream) Environment(own []string) (environ, missing []string) {
 			have[name] = value
 		}
 	}
-	gets := map[string]string{}
+	gets, inherited := map[string]string{}, Inherited()
 	for name, value := range have {
 		// A value that begins with () is a shell's function, which the SDKs leave
 		// out as well: some shells run what they find in it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/holdfast-mcp/holdfast/config"
 )
@@ -35,7 +36,7 @@ as asked; 1 could not serve; 2 wrong flags or settings.
 
 `
 
-const runUsage = `usage: holdfast run [--listen ADDR | --stdio] [--env NAME]... [flags] -- COMMAND ARGS...
+var runUsage = `usage: holdfast run [--listen ADDR | --stdio] [--env NAME]... [flags] -- COMMAND ARGS...
        holdfast run --stdio --upstream URL [flags]
 
 Starts a legacy server that speaks over its standard input and output, and serves
@@ -44,10 +45,10 @@ it serves the one client that started it, over standard input and output; its lo
 goes to standard error, and it ends with its input. Then the server may also be
 one at a URL.
 
-The command gets HOME, LOGNAME, PATH, SHELL, TERM, USER, LANG, LC_ALL, LC_CTYPE,
-TZ and TMPDIR of the environment, and each variable that --env names. All other
-flags are those of holdfast serve. Exit codes: 0 ended as asked; 1 could not
-serve; 2 wrong flags or settings.
+Of the environment the command gets each variable that --env names, and
+` + strings.Join(config.Inherited(), " ") + `.
+All other flags are those of holdfast serve. Exit codes: 0 ended as asked; 1 could
+not serve; 2 wrong flags or settings.
 `
 
 const configUsage = `usage: holdfast config [flags of serve]

@@ -80,16 +80,3 @@ func TestCommandSettings(t *testing.T) {
 		}
 	}
 }
-
-// The help names the variables that every command gets, as config knows them.
-func TestRunHelpNamesTheVariables(t *testing.T) {
-	own := []string{"A=1"}
-	for _, word := range strings.Fields(strings.NewReplacer(",", " ").Replace(runUsage)) {
-		own = append(own, word+"=1")
-	}
-	gets, _ := config.Upstream{}.Environment(own)
-	known, _ := config.Upstream{}.Environment(strings.Fields("HOME=1 LOGNAME=1 PATH=1 SHELL=1 TERM=1 USER=1 LANG=1 LC_ALL=1 LC_CTYPE=1 TZ=1 TMPDIR=1 A=1"))
-	if !slices.Equal(gets, known) || len(known) != 11 {
-		t.Errorf("the help names %q, every command gets %q", gets, known)
-	}
-}

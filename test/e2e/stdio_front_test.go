@@ -67,7 +67,9 @@ func TestStdioOfficialClient(t *testing.T) {
 	if err := c.Subscribe(ctx, &mcp.SubscribeParams{URI: "demo://board"}); err != nil {
 		t.Fatal(err)
 	}
-	c.call(t, "touch", map[string]any{"uri": "demo://board"})
+	for len(c.changed) == 0 && ctx.Err() == nil { // Subscribe does not wait for the acknowledgement
+		c.call(t, "touch", map[string]any{"uri": "demo://board"})
+	}
 	if got := receive(t, "change", c.changed); got != "demo://board" {
 		t.Errorf("changed: %s", got)
 	}
