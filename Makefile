@@ -23,7 +23,8 @@ FUZZ = \
 	./bus:FuzzBeat ./bus:FuzzFrame \
 	./cmd/internal/modern:FuzzEventReader \
 	./config:FuzzLoad \
-	./proxy:FuzzHeaderValue
+	./proxy:FuzzHeaderValue \
+	./proxy/stdio:FuzzLines
 
 .DEFAULT_GOAL := help
 

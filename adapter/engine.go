@@ -233,14 +233,15 @@ func (e *Engine) key(req *Request, caps *mcp.Capabilities) legacy.Key {
 	k := legacy.Key{Caps: caps, ClientInfo: req.ClientInfo}
 	var named bool
 	k.Principal, named = principalOf(req)
-	if !named {
-		switch e.settings.Anonymous {
-		case AnonymousClientInfo:
-			k.Extra = req.ClientInfo
-		case AnonymousCall:
-			id := newCallID()
-			k.Extra, k.Ephemeral = id[:], true
-		}
+	anonymous := e.settings.Anonymous
+	switch {
+	case e.settings.Scope == ScopeCall || !named && anonymous == AnonymousCall:
+		id := newCallID()
+		k.Extra, k.Ephemeral = id[:], true
+	case e.settings.Scope == ScopeShared:
+		k.Caller, k.Principal, k.Shared = k.Principal, principal{}, true
+	case !named && anonymous == AnonymousClientInfo:
+		k.Extra = req.ClientInfo
 	}
 	return k
 }

@@ -51,7 +51,7 @@ func (up *upstream) through(e *Engine) bool {
 func (e *Engine) beginThrough(up *upstream, req *Request, caps *mcp.Capabilities) (Round, error) {
 	r := &homeRound{up: up, req: req, caps: caps, key: e.key(req, caps), began: time.Now(), served: ServedForwarded}
 	if req.Method == mcp.MethodListen {
-		if err := e.admit(r, r.key.Principal); err != nil {
+		if err := e.admit(r, caller(&r.key)); err != nil {
 			return nil, err
 		}
 		r.listed = true
@@ -125,7 +125,7 @@ func (r *homeRound) find(until time.Time) error {
 // goOnHere lets this replica serve the round.
 func (r *homeRound) goOnHere() error {
 	if r.listed { // else it would count twice
-		r.engine.dismiss(r, r.key.Principal)
+		r.engine.dismiss(r, caller(&r.key))
 		r.listed = false
 	}
 	local, err := r.engine.beginHere(r.up, r.req, r.caps)
@@ -259,7 +259,7 @@ func (r *homeRound) Close() {
 	r.mu.Unlock()
 	switch {
 	case r.listed:
-		e.dismiss(r, r.key.Principal)
+		e.dismiss(r, caller(&r.key))
 		return
 	case local != nil:
 		local.Close() // which leaves

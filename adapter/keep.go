@@ -44,6 +44,9 @@ func (k *keepable) append(dst fields) fields {
 	f.number('t', uint64(k.rec.until))
 	f.bytes('p', key.Principal[:])
 	f.bytes('x', key.Extra)
+	if key.Shared {
+		f.number('h', 1)
+	}
 	f.text('C', key.Caps.Raw)
 	f.bytes('I', key.ClientInfo)
 	for _, c := range s.Housekeeping() {
@@ -84,6 +87,8 @@ func (e *Engine) readKeepable(ctx context.Context, b []byte) (*keepable, error) 
 			}
 		case 'x':
 			key.Extra = append([]byte(nil), f.value...)
+		case 'h':
+			key.Shared = true
 		case 'C':
 			caps = f.value
 		case 'I':

@@ -161,7 +161,7 @@ func (e *Engine) beginListen(up *upstream, req *Request, caps *mcp.Capabilities)
 		done: make(chan struct{}), wake: make(chan struct{}, 1),
 	}
 	l.key.ClientInfo, l.key.Extra = bytes.Clone(l.key.ClientInfo), bytes.Clone(l.key.Extra)
-	if err := e.admit(l, l.key.Principal); err != nil {
+	if err := e.admit(l, caller(&l.key)); err != nil {
 		return nil, err
 	}
 	l.ctx, l.cancel = context.WithCancel(e.ctx)
@@ -453,7 +453,7 @@ func (l *listenRound) CallID() (id [16]byte) { return id }
 // Close implements Round. The session is left in the background.
 func (l *listenRound) Close() {
 	l.cancel()
-	l.engine.dismiss(l, l.key.Principal)
+	l.engine.dismiss(l, caller(&l.key))
 }
 
 // letDown implements servedRound: a listener holds nothing that another replica

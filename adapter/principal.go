@@ -35,12 +35,20 @@ func principalOf(req *Request) (p principal, named bool) {
 // without credentials those whose sessions are theirs together.
 func bearer(k *legacy.Key) principal {
 	if len(k.Extra) == 0 || k.Ephemeral {
-		return k.Principal
+		return caller(k)
 	}
 	h := sha256.New()
 	h.Write(k.Principal[:])
 	h.Write(k.Extra)
 	return principal(h.Sum(nil)[:16])
+}
+
+// caller is who is calling, whoever shares the session.
+func caller(k *legacy.Key) principal {
+	if k.Shared {
+		return k.Caller
+	}
+	return k.Principal
 }
 
 // newCallID returns an unguessable id.

@@ -76,11 +76,11 @@ func (r *registry) parkLocked(c *call) error {
 	switch {
 	case r.parked >= r.settings.MaxParked:
 		return &Refusal{Reason: ReasonOverload, Detail: "too many calls wait for their clients (calls.max_parked)", RetryAfter: 10 * time.Second, MayHaveRun: true}
-	case r.perCaller[c.key.Principal] >= r.settings.MaxParkedPerPrincipal:
+	case r.perCaller[caller(&c.key)] >= r.settings.MaxParkedPerPrincipal:
 		return &Refusal{Reason: ReasonQuota, Detail: "too many calls of this caller wait for answers (calls.max_parked_per_principal)", RetryAfter: 10 * time.Second, MayHaveRun: true}
 	}
 	r.parked++
-	r.perCaller[c.key.Principal]++
+	r.perCaller[caller(&c.key)]++
 	r.named[c.id] = c
 	r.live[c] = struct{}{}
 	r.check()
@@ -97,8 +97,8 @@ func (r *registry) unpark(c *call) {
 // unparkLocked must be called with mu held.
 func (r *registry) unparkLocked(c *call) {
 	r.parked--
-	if r.perCaller[c.key.Principal]--; r.perCaller[c.key.Principal] == 0 {
-		delete(r.perCaller, c.key.Principal)
+	if r.perCaller[caller(&c.key)]--; r.perCaller[caller(&c.key)] == 0 {
+		delete(r.perCaller, caller(&c.key))
 	}
 }
 

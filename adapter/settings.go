@@ -28,6 +28,7 @@ type Settings struct {
 	Buffer                int // notifications that a slow client may lag behind,
 	BufferBytes           int // and their bytes
 
+	Scope     Scope
 	Anonymous Anonymous
 
 	// OwnKey says that the ring's key is this process's alone: what a request
@@ -46,6 +47,15 @@ type Settings struct {
 	MaxListenersPerPrincipal int
 	MaxURIs                  int // of one listener
 }
+
+// Scope says who shares a session.
+type Scope uint8
+
+const (
+	ScopePrincipal Scope = iota // the calls of one principal
+	ScopeShared                 // those of all principals
+	ScopeCall                   // none: a session for each call
+)
 
 // Anonymous says which callers without credentials share sessions. It is
 // hygiene, not security: nothing proves who they are.

@@ -50,6 +50,8 @@ func (k *checker) each(s *setting, v reflect.Value, key string) {
 		}
 	case kindPairs:
 		k.pairs(s, v.Interface().(map[string]string), key)
+	case kindEnv:
+		k.env(s, v.Interface().(Env), key)
 	default:
 		if n := v; s.bounded && (n.Int() < s.least || n.Int() > s.most) {
 			k.note(key, scalarText(v), "allowed: "+s.allowed())
@@ -66,7 +68,7 @@ func (k *checker) text(s *setting, text, key string) {
 		value = quoted(shownURLs(text))
 	}
 	switch {
-	case !printable(text):
+	case !printable(text) && (s.form == nil || !s.form.any):
 		k.note(key, value, "must be UTF-8 without control characters")
 	case strings.Contains(text, Mask):
 		k.note(key, value, masked)
@@ -112,6 +114,44 @@ func (k *checker) upstreams(c *Config) {
 			paths[u.Path] = i
 		}
 		k.headers(u, key)
+		k.server(u, key)
+	}
+}
+
+// server checks that there is one way to the server, and nothing that belongs
+// to another one.
+func (k *checker) server(u Upstream, key string) {
+	const either = "an upstream has url, the endpoint of a server, or command, a program that is one"
+	switch {
+	case u.URL == "" && u.Command == "":
+		k.problems = append(k.problems, Problem{
+			Key: key + ".url", Value: `""`, Want: "must be given, an absolute http or https URL; or command: " + either,
+			instead: key + ".command",
+		})
+	case u.URL != "" && u.Command != "":
+		k.note(key+".command", quoted(u.Command), "url is "+quoted(u.ShownURL())+"; "+either)
+	case u.Command != "":
+		if u.Transport != TransportAuto && u.Transport != TransportStdio {
+			k.note(key+".transport", quoted(u.Transport), "allowed with command: "+TransportAuto+", "+TransportStdio)
+		}
+		if len(u.Headers) > 0 {
+			k.note(key+".headers", "", "only with url; a command gets env")
+		}
+		if len(u.ForwardHeaders) > 0 {
+			k.note(key+".forward_headers", "", "only with url: a command has no header fields")
+		}
+	default:
+		if u.Transport == TransportStdio {
+			k.note(key+".transport", quoted(u.Transport), "allowed with url: "+TransportAuto+", "+TransportStreamable+", "+TransportSSE)
+		}
+		for _, of := range []struct {
+			name  string
+			given bool
+		}{{"args", len(u.Args) > 0}, {"env", len(u.Env) > 0}, {"dir", u.Dir != ""}, {"inherit_env", u.InheritEnv}} {
+			if of.given {
+				k.note(key+"."+of.name, "", "only with command")
+			}
+		}
 	}
 }
 
@@ -155,6 +195,10 @@ func (k *checker) together(c *Config) {
 	k.bus(&c.Bus)
 	if (c.Bus.URL != "" || c.Bus.Cluster.Listen != "") && len(c.State.Keys) == 0 && c.State.KeyFile == "" {
 		k.note("state.key_file", "", "must be set, or state.keys, when there is a bus: all replicas need the same keys (holdfast keygen)")
+	}
+	if c.Stdio.RestartMin > c.Stdio.RestartMax {
+		k.note("stdio.restart_min", durationText(c.Stdio.RestartMin),
+			"must not be above stdio.restart_max, which is "+durationText(c.Stdio.RestartMax))
 	}
 	if c.Upstream.RetryMin > c.Upstream.RetryMax {
 		k.note("upstream.retry_min", durationText(c.Upstream.RetryMin),

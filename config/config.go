@@ -21,6 +21,7 @@ type Config struct {
 	Sessions  Sessions   `koanf:"sessions"`
 	Principal Principal  `koanf:"principal"`
 	Upstream  Transport  `koanf:"upstream"`
+	Stdio     Stdio      `koanf:"stdio"`
 	State     State      `koanf:"state"`
 	Bus       Bus        `koanf:"bus"`
 	Listeners Listeners  `koanf:"listeners"`
@@ -39,10 +40,25 @@ type Log struct {
 	Format string `koanf:"format" oneof:"json console" doc:"JSON lines, or text for people"`
 }
 
-// Upstream is a legacy server and where it is served.
+// The words of Upstream.Transport.
+const (
+	TransportAuto       = "auto"
+	TransportStreamable = "streamable-http"
+	TransportSSE        = "http+sse"
+	TransportStdio      = "stdio"
+)
+
+// Upstream is a legacy server and where it is served: one that listens at URL,
+// or one that is a Command.
 type Upstream struct {
 	Name           string            `koanf:"name" form:"name" doc:"what logs and metrics call it; unique"`
-	URL            string            `koanf:"url" form:"url" doc:"the endpoint of the server; must be given"`
+	URL            string            `koanf:"url" form:"url?" doc:"the endpoint of the server; an upstream has this or command"`
+	Command        string            `koanf:"command" doc:"the program that is the server, which speaks over its standard input and output: a path, or a name that is found by PATH"`
+	Args           []string          `koanf:"args" form:"argument" doc:"arguments of command; secrets belong into env, because other users of a machine see its command lines"`
+	Env            Env               `koanf:"env" form:"variables" secret:"true" doc:"variables that command gets beside the few that every one does, as NAME: value, or as a list of NAME=VALUE and of NAME, whose value is Holdfast's own"`
+	Dir            string            `koanf:"dir" doc:"working directory of command; empty: Holdfast's own"`
+	InheritEnv     bool              `koanf:"inherit_env" doc:"command gets all of Holdfast's own variables but HOLDFAST_ ones"`
+	Transport      string            `koanf:"transport" oneof:"auto streamable-http http+sse stdio" doc:"how the server is spoken to; auto: over stdio with command, else over Streamable HTTP, or over HTTP+SSE where the server refuses that"`
 	Path           string            `koanf:"path" form:"path" doc:"path that clients use; unique"`
 	Headers        map[string]string `koanf:"headers" form:"headers" secret:"true" doc:"header fields sent to the server with every request"`
 	ForwardHeaders []string          `koanf:"forward_headers" form:"forward" doc:"names of a client's header fields that go to the server, beside Authorization"`
@@ -109,8 +125,13 @@ const (
 	ReplayNever  = "never"
 )
 
-// The words of Sessions.Anonymous, Sessions.Affinity and Sessions.Eligible.
+// The words of Sessions.Scope, Sessions.Anonymous, Sessions.Affinity and
+// Sessions.Eligible.
 const (
+	ScopePrincipal = "principal"
+	ScopeShared    = "shared"
+	ScopeCall      = "call"
+
 	AnonymousClientInfo = "client-info"
 	AnonymousShared     = "shared"
 	AnonymousCall       = "call"
@@ -124,6 +145,7 @@ const (
 
 // Sessions are the legacy sessions with upstreams.
 type Sessions struct {
+	Scope        string        `koanf:"scope" oneof:"principal shared call" doc:"who shares a session: the calls of one principal; those of all, for servers that keep nothing of a caller; or no two, which costs a handshake, and for a command a process, for each call"`
 	Anonymous    string        `koanf:"anonymous" oneof:"client-info shared call" doc:"callers without credentials share a session with the same clientInfo, with each other, or with nobody"`
 	Affinity     string        `koanf:"affinity" oneof:"home none" doc:"all replicas share one session for each caller and set of capabilities, which one of them keeps; or each replica opens its own"`
 	Eligible     string        `koanf:"eligible" oneof:"overflow queue" doc:"where a server pushes its requests on the GET stream: further calls that may be asked something get further sessions, or wait"`
@@ -156,6 +178,16 @@ type Transport struct {
 	RetryMin       time.Duration `koanf:"retry_min" min:"1ms" max:"10m" doc:"first pause before a broken stream is opened again; doubled each time"`
 	RetryMax       time.Duration `koanf:"retry_max" min:"1ms" max:"1h" doc:"longest pause before a broken stream is opened again"`
 	MaxResumes     int           `koanf:"max_resumes" min:"1" max:"10000" doc:"attempts to resume one broken stream without an event in between"`
+}
+
+// Stdio is what holds for servers that are commands, the same for each, and
+// for clients on standard input and output.
+type Stdio struct {
+	Grace       time.Duration `koanf:"grace" min:"0s" max:"10m" doc:"how long a command may take to end once its input is closed, and again after SIGTERM; then it is killed with all that it started"`
+	RestartMin  time.Duration `koanf:"restart_min" min:"1ms" max:"10m" doc:"first pause before a command that has died is started again; doubled each time"`
+	RestartMax  time.Duration `koanf:"restart_max" min:"1ms" max:"1h" doc:"longest pause before a command that has died is started again"`
+	MaxLine     Size          `koanf:"max_line" min:"4KiB" max:"1GiB" doc:"size of one line, which is one message, of a command's output"`
+	MaxRequests int           `koanf:"max_requests" min:"1" max:"1000000" doc:"requests in flight of the client of holdfast run --stdio"`
 }
 
 // State is the request state that clients carry from one round to the next.

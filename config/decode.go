@@ -29,6 +29,8 @@ func (d *decoder) over(s *setting, v reflect.Value, in any, key string) {
 		d.texts(s, v, in, key)
 	case kindPairs:
 		d.pairs(s, v, in, key)
+	case kindEnv:
+		d.env(s, v, in, key)
 	default:
 		text, ok := in.(string)
 		if !ok || !s.parse(v, text) {

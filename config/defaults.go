@@ -37,6 +37,7 @@ func Defaults() *Config {
 			Replay:                ReplaySafe,
 		},
 		Sessions: Sessions{
+			Scope:        ScopePrincipal,
 			Anonymous:    AnonymousClientInfo,
 			Affinity:     AffinityHome,
 			Eligible:     EligibleOverflow,
@@ -63,6 +64,13 @@ func Defaults() *Config {
 			RetryMax:       10 * time.Second,
 			MaxResumes:     20,
 		},
+		Stdio: Stdio{
+			Grace:       2 * time.Second,
+			RestartMin:  100 * time.Millisecond,
+			RestartMax:  30 * time.Second,
+			MaxLine:     16 << 20,
+			MaxRequests: 1024,
+		},
 		State: State{MaxBytes: 16 << 10},
 		Bus: Bus{
 			Cluster:      Cluster{Name: "holdfast"},
@@ -77,11 +85,12 @@ func Defaults() *Config {
 }
 
 // DefaultUpstream returns what holds for an upstream where nothing else is
-// said. It has no URL.
+// said. It has neither URL nor Command.
 func DefaultUpstream() Upstream {
 	return Upstream{
-		Name:  "default",
-		Path:  "/mcp",
-		Cache: Cache{Scope: ScopePrivate},
+		Name:      "default",
+		Transport: TransportAuto,
+		Path:      "/mcp",
+		Cache:     Cache{Scope: ScopePrivate},
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"path"
 	"regexp"
 	"strings"
+	"unicode/utf8"
 )
 
 // form is the shape of a text: of the one that a setting holds, or of each
@@ -13,21 +14,24 @@ import (
 type form struct {
 	want string
 	fits func(text string) bool
+	any  bool // control characters may be in it
 }
 
 var forms = map[string]form{
-	"address":  {"host:port", isAddress},
-	"address?": {"host:port or empty", orEmpty(isAddress)},
-	"name":     {"1 to 63 of a-z, 0-9 and -", regexp.MustCompile(`^[a-z0-9-]{1,63}$`).MatchString},
-	"url":      {"an absolute http or https URL without user and fragment", isEndpoint},
-	"path":     {"an absolute path such as /mcp, without encoding, empty or dotted parts, not below /.well-known", isPath},
-	"headers":  {"header names (not Host, Content-*, Mcp-*, Accept, Last-Event-ID or hop-by-hop) with values without line breaks", isOwnHeader},
-	"forward":  {"header names (not Authorization, Host, Content-*, Mcp-*, Accept, Last-Event-ID, hop-by-hop or with _)", isForwardHeader},
-	"header?":  {"a header name (not Host, Content-*, Mcp-*, Accept, Last-Event-ID, hop-by-hop or with _) or empty", orEmpty(isCallerHeader)},
-	"origin":   {"* or scheme://host with :port or :* (any port)", isOrigin},
-	"host":     {"* or a host with or without :port, IPv6 in brackets", isHost},
-	"nats?":    {"nats://, tls://, ws:// or wss:// URLs with commas between, or empty", orEmpty(isNATS)},
-	"key":      {"64 hexadecimal digits, not all zero", isKey},
+	"address":   {want: "host:port", fits: isAddress},
+	"address?":  {want: "host:port or empty", fits: orEmpty(isAddress)},
+	"name":      {want: "1 to 63 of a-z, 0-9 and -", fits: regexp.MustCompile(`^[a-z0-9-]{1,63}$`).MatchString},
+	"url?":      {want: "an absolute http or https URL without user and fragment, or empty with command", fits: orEmpty(isEndpoint)},
+	"argument":  {want: "texts without NUL", fits: isArgument, any: true},
+	"variables": {want: "names of variables, with values or without", fits: isVariable},
+	"path":      {want: "an absolute path such as /mcp, without encoding, empty or dotted parts, not below /.well-known", fits: isPath},
+	"headers":   {want: "header names (not Host, Content-*, Mcp-*, Accept, Last-Event-ID or hop-by-hop) with values without line breaks", fits: isOwnHeader},
+	"forward":   {want: "header names (not Authorization, Host, Content-*, Mcp-*, Accept, Last-Event-ID, hop-by-hop or with _)", fits: isForwardHeader},
+	"header?":   {want: "a header name (not Host, Content-*, Mcp-*, Accept, Last-Event-ID, hop-by-hop or with _) or empty", fits: orEmpty(isCallerHeader)},
+	"origin":    {want: "* or scheme://host with :port or :* (any port)", fits: isOrigin},
+	"host":      {want: "* or a host with or without :port, IPv6 in brackets", fits: isHost},
+	"nats?":     {want: "nats://, tls://, ws:// or wss:// URLs with commas between, or empty", fits: orEmpty(isNATS)},
+	"key":       {want: "64 hexadecimal digits, not all zero", fits: isKey},
 }
 
 func orEmpty(fits func(string) bool) func(string) bool {
@@ -149,6 +153,10 @@ func isCallerHeader(name string) bool {
 
 func isForwardHeader(name string) bool {
 	return isCallerHeader(name) && !strings.EqualFold(name, "Authorization")
+}
+
+func isArgument(text string) bool {
+	return utf8.ValidString(text) && !strings.ContainsRune(text, 0)
 }
 
 func isKey(text string) bool {

@@ -16,9 +16,9 @@ func TestForms(t *testing.T) {
 		},
 		"address?": {[]string{"", ":1"}, []string{":"}},
 		"name":     {[]string{"a", "a-1", strings.Repeat("a", 63)}, []string{"", "A", "a_b", "ä", strings.Repeat("a", 64), "a\n"}},
-		"url": {
-			[]string{"http://a", "https://a.b:1/c?d=e", "http://[::1]:3001/mcp", "http://a_b/x"},
-			[]string{"", "a", "/a", "//a", "http://", "http:///a", "http://:80/", "http:a", "ftp://a", "http://u@a", "http://@a", "http://a#", "http://a#b", "http://a:x", "http://a:99999", "http://a:*", "http://*", "http://a b", " http://a", "unix:/x"},
+		"url?": {
+			[]string{"", "http://a", "https://a.b:1/c?d=e", "http://[::1]:3001/mcp", "http://a_b/x"},
+			[]string{"a", "/a", "//a", "http://", "http:///a", "http://:80/", "http:a", "ftp://a", "http://u@a", "http://@a", "http://a#", "http://a#b", "http://a:x", "http://a:99999", "http://a:*", "http://*", "http://a b", " http://a", "unix:/x"},
 		},
 		"path": {
 			[]string{"/", "/mcp", "/a/b-c_d.e~f", "/.well", "/.well-knownish"},
@@ -38,6 +38,8 @@ func TestForms(t *testing.T) {
 			[]string{"*", "localhost", "a.example:8080", "a:*", "127.0.0.1", "[::1]", "[::1]:80", "[::1]:*"},
 			[]string{"", "::1", "[]", "[::1", "[::1]x", "a/b", "http://a", "a:b", ":80", "*.example", "a b"},
 		},
+		"argument":  {[]string{"", "a b", "a\nb", "--key=ä"}, []string{"a\x00", "a\xff"}},
+		"variables": {[]string{"A", "a_b", "npm_config_//a.b/:x"}, []string{"", "A=b", "A B", "A\n", "\xff"}},
 		"key": {
 			[]string{goodKey, strings.ToUpper(goodKey)},
 			[]string{"", goodKey[1:], goodKey + "0", strings.Repeat("g", 64), strings.Repeat("0", 64), goodKey + "\n"},

@@ -19,6 +19,18 @@ import (
 // What is wrong with them comes as an *Error, all at once; a file that cannot be
 // read, or is no YAML, is an error of its own. An upstream is not required.
 func Load(fs *flag.FlagSet, environ []string) (*Config, error) {
+	return loadAll(fs, environ, nil)
+}
+
+// Wrap is Load for the one upstream that a command line names: a program with
+// its arguments, and the names of variables that it inherits.
+func Wrap(fs *flag.FlagSet, environ []string, command, env []string) (*Config, error) {
+	upstream := map[string]any{"command": command[0], "args": list(command[1:]), "env": list(env)}
+	return loadAll(fs, environ, []any{upstream})
+}
+
+// loadAll is Load with upstreams that a command line names, or nil.
+func loadAll(fs *flag.FlagSet, environ []string, upstreams any) (*Config, error) {
 	l := newLoader()
 	if path := filePath(fs, environ); path != "" {
 		if err := l.load(newLayer(path), file.Provider(path), strictYAML{}); err != nil {
@@ -37,10 +49,27 @@ func Load(fs *flag.FlagSet, environ []string) (*Config, error) {
 		return nil, fmt.Errorf("settings: environment: %w", err)
 	}
 	flags, given := flagLayer(fs)
+	if upstreams != nil {
+		if label := flags.labels["upstreams"]; label != "" {
+			flags.problems = append(flags.problems, Problem{Key: label, Want: "the command line has a command too; use one of the two"})
+		}
+		flags.labels["upstreams"], given["upstreams"] = commandLine, upstreams
+	}
 	if err := l.load(flags, confmap.Provider(given, "."), nil); err != nil {
 		return nil, fmt.Errorf("settings: flags: %w", err)
 	}
 	return l.done()
+}
+
+// commandLine is where the settings of Wrap come from.
+const commandLine = "the command line"
+
+func list(texts []string) []any {
+	l := make([]any, len(texts))
+	for i, text := range texts {
+		l[i] = text
+	}
+	return l
 }
 
 // filePath is the file to read; empty when there is none.
@@ -105,7 +134,7 @@ func (l *loader) load(from *layer, provider koanf.Provider, parser koanf.Parser)
 }
 
 func (l *loader) put(from *layer, settings map[string]any) {
-	if _, ok := settings["upstreams"]; ok && l.filed { // --upstream or HOLDFAST_UPSTREAM
+	if _, ok := settings["upstreams"]; ok && l.filed { // --upstream, HOLDFAST_UPSTREAM or a command line
 		from.problems = append(from.problems, Problem{
 			Key:  from.label("upstreams"),
 			Want: "means the one upstream there is, but the file has upstreams; use one of the two",
@@ -131,7 +160,7 @@ func (l *loader) done() (*Config, error) {
 		unread[p.Key] = true
 	}
 	for _, p := range l.config.check() {
-		if unread[p.Key] || unread[parent(p.Key)] {
+		if unread[p.Key] || unread[parent(p.Key)] || unread[p.instead] {
 			continue // what is missing there was not read
 		}
 		for at := p.Key; at != "" && p.Source == ""; at = parent(at) {

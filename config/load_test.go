@@ -136,9 +136,10 @@ upstreams:
 			Name: "files", URL: "http://127.0.0.1:3001/mcp", Path: "/files",
 			Headers:        map[string]string{"X-Api-Key": "123", "Authorization": "Bearer x"},
 			ForwardHeaders: []string{"X-Request-Id"},
+			Transport:      TransportAuto,
 			Cache:          Cache{Scope: ScopePrivate}, PushesOnGET: true,
 		},
-		{Name: "mail", URL: "https://[::1]:8443", Path: "/mail", Cache: Cache{TTL: 5 * time.Minute, Scope: ScopePublic}},
+		{Name: "mail", URL: "https://[::1]:8443", Transport: TransportAuto, Path: "/mail", Cache: Cache{TTL: 5 * time.Minute, Scope: ScopePublic}},
 	}
 	if !reflect.DeepEqual(c.Upstreams, want) {
 		t.Errorf("got  %+v\nwant %+v", c.Upstreams, want)
@@ -186,7 +187,7 @@ func TestEverySettingHasItsVariableAndFlag(t *testing.T) {
 		if s.key == "state.max_bytes" || s.key == "http.max_header" || s.key == "upstream.max_line" {
 			value, args = "5000", nil
 		}
-		if s.key == "upstream.retry_max" || s.key == "stream.after" {
+		if s.key == "upstream.retry_max" || s.key == "stdio.restart_max" || s.key == "stream.after" {
 			value = "9m"
 		}
 		c, err := load(t, "", []string{s.variable() + "=" + value}, args...)

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -57,6 +58,16 @@ func yamlNode(s *setting, v reflect.Value, show func(*setting, string) string) *
 		list := &yaml.Node{Kind: yaml.SequenceNode}
 		for _, text := range v.Interface().([]string) {
 			list.Content = append(list.Content, yamlText(show(s, text)))
+		}
+		return flowWhenEmpty(list)
+	case kindEnv:
+		list := &yaml.Node{Kind: yaml.SequenceNode}
+		for _, variable := range v.Interface().(Env) {
+			name, value, given := strings.Cut(variable, "=")
+			if given {
+				name += "=" + show(s, value)
+			}
+			list.Content = append(list.Content, yamlText(name))
 		}
 		return flowWhenEmpty(list)
 	case kindPairs:

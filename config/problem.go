@@ -14,6 +14,8 @@ type Problem struct {
 	Value  string // as written; empty where it says nothing or is a secret
 	Want   string // what is wrong with it, or what is allowed
 	Source string // the file, variable or flag that it came from; empty for a default
+
+	instead string // the key that could be given in the place of a missing one
 }
 
 func (p Problem) String() string {

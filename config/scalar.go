@@ -54,6 +54,8 @@ func (s *setting) written() string {
 		return "want a list"
 	case kindPairs:
 		return "want names with their values"
+	case kindEnv:
+		return "want names with their values, or a list of NAME and NAME=VALUE"
 	case kindSection:
 		return "want a section"
 	case kindSections:

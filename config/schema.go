@@ -17,6 +17,7 @@ const (
 	kindText
 	kindTexts
 	kindPairs // names and texts
+	kindEnv   // variables for a process
 	kindSwitch
 	kindNumber
 	kindDuration
@@ -71,6 +72,8 @@ func (s *setting) describe(defaults reflect.Value) {
 			p.kind, p.fallback = kindTexts, strings.Join(v, ",")
 		case map[string]string:
 			p.kind = kindPairs
+		case Env:
+			p.kind = kindEnv
 		case bool:
 			p.kind, p.fallback = kindSwitch, scalarText(value)
 		case int:

@@ -21,7 +21,7 @@ func TestSchema(t *testing.T) {
 			if !s.bounded || s.least > s.most {
 				t.Errorf("%s has no range", s.key)
 			}
-		case kindTexts, kindPairs:
+		case kindTexts, kindPairs, kindEnv:
 			if s.form == nil {
 				t.Errorf("%s has no form", s.key)
 			}
@@ -48,6 +48,8 @@ func TestWordsAreAllowed(t *testing.T) {
 	for key, words := range map[string][]string{
 		"log.format":              {FormatJSON, FormatConsole},
 		"upstreams[].cache.scope": {ScopePrivate, ScopePublic},
+		"upstreams[].transport":   {TransportAuto, TransportStreamable, TransportSSE, TransportStdio},
+		"sessions.scope":          {ScopePrincipal, ScopeShared, ScopeCall},
 		"sessions.anonymous":      {AnonymousClientInfo, AnonymousShared, AnonymousCall},
 		"sessions.eligible":       {EligibleOverflow, EligibleQueue},
 	} {

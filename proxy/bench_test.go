@@ -16,6 +16,7 @@ import (
 	"github.com/valyala/fasthttp/fasthttputil"
 
 	"github.com/holdfast-mcp/holdfast/adapter"
+	"github.com/holdfast-mcp/holdfast/proxy/downstream"
 )
 
 // instant is an engine in memory whose calls have their result at once.
@@ -38,7 +39,7 @@ func (i *instant) ProtectedResource(context.Context, string, string) (int, strin
 }
 
 func instantServer() *Server {
-	return New(settings(), Behind(newInstant()), zerolog.New(io.Discard).Level(zerolog.InfoLevel), prometheus.NewRegistry())
+	return New(settings(), downstream.Behind(newInstant()), zerolog.New(io.Discard).Level(zerolog.InfoLevel), prometheus.NewRegistry())
 }
 
 // parsed is a request as fasthttp hands it to a handler.

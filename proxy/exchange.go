@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-mcp/holdfast/adapter"
 	"github.com/holdfast-mcp/holdfast/adapter/jsonrpc"
 	"github.com/holdfast-mcp/holdfast/adapter/mcp"
+	"github.com/holdfast-mcp/holdfast/proxy/downstream"
 )
 
 // exchange is one HTTP request and its answer. It lives from the handler's
@@ -32,7 +33,7 @@ type exchange struct {
 	id     []byte // raw id of the client's request, once it is known
 	method int    // of methods
 	status int    // 0 for a client that left
-	round  Round
+	round  downstream.Round
 	watch  *watch
 
 	// Of a stream: the notification that began it, or nil, and room for events.
@@ -65,7 +66,7 @@ func (x *exchange) handled() {
 	if p := recover(); p != nil {
 		x.s.log.Error().Any("panic", p).Bytes("stack", debug.Stack()).Msg("request handler panicked")
 		x.ctx.Response.Reset()
-		x.refuse(refuse(adapter.ReasonInternal, "Internal error"))
+		x.refuse(downstream.Refuse(adapter.ReasonInternal, "Internal error"))
 	}
 	if !x.streaming {
 		x.finish()
@@ -103,22 +104,18 @@ func (x *exchange) finish() {
 
 // refuse answers with an error.
 func (x *exchange) refuse(err error) {
-	r := replyTo(err)
+	r := downstream.ReplyTo(err)
 	x.note(&r)
-	x.status = r.status
-	r.write(&x.ctx.Response, x.id)
+	x.status = r.Status
+	write(&x.ctx.Response, x.id, &r)
 }
 
 // note counts and logs an error that the client is told.
-func (x *exchange) note(r *reply) {
-	if c, ok := x.s.metrics.refusals[r.reason]; ok {
+func (x *exchange) note(r *downstream.Reply) {
+	if c, ok := x.s.metrics.refusals[r.Reason]; ok {
 		c.Inc()
 	}
-	if r.unexpected != nil {
-		x.s.log.Error().Err(r.unexpected).Str("method", methods[x.method]).Msg("request ended with an unexpected error")
-	} else if e := x.s.log.Debug(); e != nil {
-		e.Str("reason", string(r.reason)).Int("code", r.err.Code).Str("error", r.err.Message).Msg("request refused")
-	}
+	r.Log(&x.s.log, methods[x.method])
 }
 
 // serve checks where a request comes from and where it goes. An error is the
@@ -133,11 +130,11 @@ func (x *exchange) serve() error {
 	switch {
 	// A target with a host in it would be believed more than Host.
 	case len(path) == 0 || path[0] != '/':
-		return refuse(reasonTarget, "The request target must be a path")
+		return downstream.Refuse(downstream.ReasonTarget, "The request target must be a path")
 	case !s.hosts.admits(h.Host()):
-		return refuse(reasonHost, "This Host is not served here")
+		return downstream.Refuse(downstream.ReasonHost, "This Host is not served here")
 	case x.header.origin.seen && !s.origins.admits(x.header.origin.value):
-		return refuse(reasonOrigin, "This Origin may not call")
+		return downstream.Refuse(downstream.ReasonOrigin, "This Origin may not call")
 	}
 	route, ok := s.routes[string(path)]
 	if !ok {
@@ -151,11 +148,11 @@ func (x *exchange) serve() error {
 	switch {
 	case !h.IsPost():
 		x.ctx.Response.Header.Set(fasthttp.HeaderAllow, fasthttp.MethodPost)
-		return refuse(reasonHTTPMethod, "The MCP endpoint takes POST only")
+		return downstream.Refuse(downstream.ReasonHTTPMethod, "The MCP endpoint takes POST only")
 	case !jsonType(x.header.contentType.value):
-		return refuse(reasonContentType, "Content-Type must be application/json")
+		return downstream.Refuse(downstream.ReasonContentType, "Content-Type must be application/json")
 	case len(x.header.encoding) > 0 && !fold(x.header.encoding, "identity"):
-		return refuse(reasonContentType, "The body must have no Content-Encoding")
+		return downstream.Refuse(downstream.ReasonContentType, "The body must have no Content-Encoding")
 	}
 	return x.post()
 }
@@ -164,16 +161,13 @@ func (x *exchange) serve() error {
 func (x *exchange) post() error {
 	s, msg := x.s, &x.msg
 	var err error
-	*msg, err = jsonrpc.ParseRequest(x.ctx.Request.Body(), s.settings.MaxDepth)
-	if msg.ID != nil && !msg.IsResponse() {
-		x.id = msg.ID
-	}
+	*msg, x.id, err = downstream.Read(x.ctx.Request.Body(), s.settings.MaxDepth)
 	x.method = methodIndex(msg.Method)
 	switch {
 	case x.header.repeated != "":
-		return refuse(reasonHeader, "The request has "+x.header.repeated+" twice")
+		return downstream.Refuse(downstream.ReasonHeader, "The request has "+x.header.repeated+" twice")
 	case x.header.folded:
-		return refuse(reasonHeader, "A header is continued on a second line")
+		return downstream.Refuse(downstream.ReasonHeader, "A header is continued on a second line")
 	case err != nil:
 		return err
 	case msg.IsNotification():
@@ -182,17 +176,15 @@ func (x *exchange) post() error {
 		x.status = fasthttp.StatusAccepted
 		x.ctx.Response.SetStatusCode(x.status)
 		return nil
-	case !msg.IsRequest():
-		return refuse(reasonResponse, "A client of "+mcp.Modern+" posts requests and notifications only")
 	case !x.header.accept.admits():
-		return refuse(reasonAccept, "Accept must admit application/json and text/event-stream")
+		return downstream.Refuse(downstream.ReasonAccept, "Accept must admit application/json and text/event-stream")
 	}
 	decoded := s.dialect.Decode(msg, &x.req)
 	if err := x.header.mirrors(msg, &x.req, decoded); err != nil {
 		return err
 	}
 	if msg.Method == mcp.MethodListen && !x.ctx.Request.Header.IsHTTP11() {
-		return refuse(reasonHTTPVersion, msg.Method+" needs HTTP/1.1 or later")
+		return downstream.Refuse(downstream.ReasonHTTPVersion, msg.Method+" needs HTTP/1.1 or later")
 	}
 	// A pipelined request is run although its client may have left long since.
 	if x.conn != nil && x.conn.pipelined() && hungUp(x.conn.fd) {

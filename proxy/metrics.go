@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-mcp/holdfast/adapter"
 	"github.com/holdfast-mcp/holdfast/adapter/mcp"
+	"github.com/holdfast-mcp/holdfast/proxy/downstream"
 )
 
 // metrics are the proxy's. Their label values are fixed sets, and all
@@ -55,7 +56,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		Name: "holdfast_http_errors_total", Help: "Errors of Holdfast's own by their reason.",
 	}, []string{"reason"})
 	reg.MustRegister(m.inFlight, m.streams, m.connections, m.connectionsRefused, requests, duration, refusals)
-	for _, a := range answers {
+	for _, a := range downstream.Reasons() {
 		m.refusals[a.Reason] = refusals.WithLabelValues(string(a.Reason))
 	}
 	m.requests, m.duration = requests, duration

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/holdfast-mcp/holdfast/adapter"
+	"github.com/holdfast-mcp/holdfast/proxy/downstream"
 )
 
 func TestMain(m *testing.M) {
@@ -127,7 +128,7 @@ func start(t *testing.T, settings Settings, e *scripted) *running {
 		t.Fatal(err)
 	}
 	registry := prometheus.NewRegistry()
-	s := New(settings, Behind(e), zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.InfoLevel), registry)
+	s := New(settings, downstream.Behind(e), zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.InfoLevel), registry)
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(ln) }()
 	t.Cleanup(func() {

@@ -19,13 +19,14 @@ import (
 
 	"github.com/holdfast-mcp/holdfast/adapter"
 	"github.com/holdfast-mcp/holdfast/adapter/dialect"
+	"github.com/holdfast-mcp/holdfast/proxy/downstream"
 )
 
 // Server is the endpoint that clients call. New makes one that runs; it must
 // be shut down even if it never served.
 type Server struct {
 	settings Settings
-	engine   Engine
+	engine   downstream.Engine
 	dialect  dialect.Dialect
 	log      zerolog.Logger
 	metrics  *metrics
@@ -52,7 +53,7 @@ var ErrStopped = errors.New("server is stopped")
 
 // New makes a server. It registers its metrics, and panics if they are
 // registered there already.
-func New(settings Settings, engine Engine, log zerolog.Logger, reg prometheus.Registerer) *Server {
+func New(settings Settings, engine downstream.Engine, log zerolog.Logger, reg prometheus.Registerer) *Server {
 	hosts, origins := settings.places()
 	s := &Server{
 		settings: settings,
@@ -181,23 +182,23 @@ func (s *Server) Shutdown(ctx context.Context) error {
 func (s *Server) malformed(ctx *fasthttp.RequestCtx, err error) {
 	var small *fasthttp.ErrSmallBuffer
 	var network net.Error
-	refusal := refuse(reasonBadHTTP, "This is no valid HTTP request")
+	refusal := downstream.Refuse(downstream.ReasonBadHTTP, "This is no valid HTTP request")
 	switch {
 	case errors.Is(err, fasthttp.ErrBodyTooLarge):
-		refusal = refuse(reasonBodySize, fmt.Sprintf("The body is larger than %d bytes", s.settings.MaxBody))
+		refusal = downstream.Refuse(downstream.ReasonBodySize, fmt.Sprintf("The body is larger than %d bytes", s.settings.MaxBody))
 	case errors.As(err, &small):
-		refusal = refuse(reasonHeaderSize, fmt.Sprintf("The header is larger than %d bytes", s.settings.MaxHeader))
+		refusal = downstream.Refuse(downstream.ReasonHeaderSize, fmt.Sprintf("The header is larger than %d bytes", s.settings.MaxHeader))
 	case errors.As(err, &network) && network.Timeout():
-		refusal = refuse(reasonSlowRequest, "The request did not arrive in time")
+		refusal = downstream.Refuse(downstream.ReasonSlowRequest, "The request did not arrive in time")
 	}
 	if c := connOf(ctx.Conn()); c != nil {
 		c.linger.Store(true)
 	}
-	r := replyToRefusal(refusal)
+	r := downstream.ReplyToRefusal(refusal)
 	ctx.Response.Reset()
-	r.write(&ctx.Response, nil)
+	write(&ctx.Response, nil, &r)
 	s.metrics.refusals[refusal.Reason].Inc()
-	s.metrics.other.count(0, r.status, 0)
+	s.metrics.other.count(0, r.Status, 0)
 }
 
 // printer takes fasthttp's own log lines: lost connections, most of all.

@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-mcp/holdfast/adapter"
+	"github.com/holdfast-mcp/holdfast/proxy/downstream"
 )
 
 func TestShutdownLetsRequestsFinish(t *testing.T) {
@@ -68,7 +69,7 @@ func TestShutdownCutsOffWhatDoesNotEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	rounds := make(chan *scriptedRound, 2)
-	s := New(settings(), Behind(&scripted{begin: func(*adapter.Request) (*scriptedRound, error) {
+	s := New(settings(), downstream.Behind(&scripted{begin: func(*adapter.Request) (*scriptedRound, error) {
 		round := newRound()
 		rounds <- round
 		return round, nil

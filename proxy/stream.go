@@ -10,6 +10,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/holdfast-mcp/holdfast/adapter"
+	"github.com/holdfast-mcp/holdfast/proxy/downstream"
 )
 
 // An exchange that streams is its response's body. fasthttp calls WriteTo on
@@ -75,9 +76,9 @@ func (x *exchange) WriteTo(w io.Writer) (n int64, err error) {
 			x.status = 0
 			return n, fmt.Errorf("stream: %w", err)
 		case err != nil:
-			r := replyTo(err)
+			r := downstream.ReplyTo(err)
 			x.note(&r)
-			x.event, last = r.appendEvent(x.event[:0], x.id), true
+			x.event, last = appendReply(x.event[:0], x.id, &r), true
 			next = x.event
 		case event.Outcome != nil:
 			x.event, last = endEvent(x.s.dialect.AppendOutcome(beginEvent(x.event[:0]), x.id, event.Outcome), 0), true

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-mcp/holdfast/adapter"
+	"github.com/holdfast-mcp/holdfast/proxy/downstream"
 )
 
 const progress = `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":1}}`
@@ -58,7 +59,7 @@ func TestNotificationBeginsStream(t *testing.T) {
 
 	// The connection lives on.
 	round = newRound(result(`{}`))
-	s.engine = Behind(playing(round))
+	s.engine = downstream.Behind(playing(round))
 	c.send(post(callBody))
 	if resp, _ := c.answer(); resp.StatusCode != 200 {
 		t.Errorf("after the stream: %d", resp.StatusCode)
@@ -135,7 +136,7 @@ func (r panicking) Next(until time.Time) (adapter.Event, error) {
 func TestPanicEndsStream(t *testing.T) {
 	round := newRound(notification(progress))
 	s := start(t, settings(), playing(nil))
-	s.engine = beginning{Behind(playing(nil)), panicking{round}}
+	s.engine = beginning{downstream.Behind(playing(nil)), panicking{round}}
 	c := s.dial(t)
 	c.send(post(callBody))
 	resp := c.head()
@@ -148,11 +149,11 @@ func TestPanicEndsStream(t *testing.T) {
 
 // beginning is an engine that begins with one round of any type.
 type beginning struct {
-	Engine
-	round Round
+	downstream.Engine
+	round downstream.Round
 }
 
-func (b beginning) Begin(*adapter.Request) (Round, error) { return b.round, nil }
+func (b beginning) Begin(*adapter.Request) (downstream.Round, error) { return b.round, nil }
 
 // A client that reads nothing is given up when a write has waited for
 // WriteTimeout.

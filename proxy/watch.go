@@ -3,6 +3,8 @@ package proxy
 import (
 	"sync"
 	"time"
+
+	"github.com/holdfast-mcp/holdfast/proxy/downstream"
 )
 
 const (
@@ -30,7 +32,7 @@ type watcher struct {
 // watch is one registration.
 type watch struct {
 	fd    int
-	round Round
+	round downstream.Round
 	told  chan struct{} // closed when Gone has returned
 }
 
@@ -80,7 +82,7 @@ func tell(gone []*watch) {
 
 // add watches a connection until stop. It returns nil where there is nothing
 // to watch. After close it calls Gone at once.
-func (w *watcher) add(fd int, round Round) *watch {
+func (w *watcher) add(fd int, round downstream.Round) *watch {
 	if fd < 0 {
 		return nil
 	}

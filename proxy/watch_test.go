@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-mcp/holdfast/adapter"
+	"github.com/holdfast-mcp/holdfast/proxy/downstream"
 )
 
 // The promise: a client that closes its connection cancels its call within a
@@ -179,7 +180,7 @@ func TestWatcherStop(t *testing.T) {
 }
 
 type slowGone struct {
-	Round
+	downstream.Round
 	entered, leave chan struct{}
 }
 
@@ -216,7 +217,7 @@ func pair(t *testing.T) (ours, theirs net.Conn) {
 }
 
 func BenchmarkWatch(b *testing.B) {
-	s := New(settings(), Behind(failing(nil)), zerolog.Nop(), prometheus.NewRegistry())
+	s := New(settings(), downstream.Behind(failing(nil)), zerolog.Nop(), prometheus.NewRegistry())
 	defer s.watcher.close()
 	round := newRound()
 	b.ReportAllocs()

@@ -57,7 +57,7 @@ func (e *entry) pick(eligible, asHome bool) *Session {
 	if e.shutDown || len(e.sessions) == 0 || len(e.waiters) > 0 && eligible {
 		return nil
 	}
-	alone := eligible && e.server.pushes.Load()
+	alone := eligible && (e.key.Shared || e.server.pushes.Load())
 	if alone && (!asHome && e.away() || e.uncounted()) {
 		return nil // the home gives the places out, once it knows what there are
 	}

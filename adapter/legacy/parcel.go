@@ -136,6 +136,7 @@ func (p *parcel) append(dst []byte) []byte {
 		dst = appendBytes(dst, 'C', p.key.Caps.Raw)
 		dst = appendBytes(dst, 'I', p.key.ClientInfo)
 		dst = appendFlag(dst, 'Y', p.key.Ephemeral)
+		dst = appendFlag(dst, 'H', p.key.Shared)
 	}
 	for _, f := range p.creds {
 		dst = appendBytes(dst, 'a', f.Name+"\x00"+f.Value)

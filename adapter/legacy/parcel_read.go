@@ -37,7 +37,7 @@ func readParcel(text []byte) (parcel, error) {
 type parcelReader struct {
 	*parcel
 	principal, extra, caps, clientInfo []byte
-	ephemeral                          bool
+	ephemeral, shared                  bool
 	status                             StatusError
 	answer                             *jsonrpc.Error
 	code                               uint64
@@ -62,6 +62,8 @@ func (r *parcelReader) take(tag byte, v []byte) bool {
 		return len(v) <= maxKeyPart && jsonrpc.Validate(v, jsonrpc.Strict, maxKeyDepth) == nil && jsonrpc.IsObject(v)
 	case 'Y':
 		r.ephemeral = true
+	case 'H':
+		r.shared = true
 	case 'a':
 		name, value, ok := cutHeader(v)
 		p.creds = append(p.creds, Field{name, value})
@@ -158,7 +160,7 @@ const maxKeyDepth = 1000
 // finish puts the parts together.
 func (r *parcelReader) finish() error {
 	if r.caps != nil {
-		key := &Key{Extra: r.extra, ClientInfo: r.clientInfo, Ephemeral: r.ephemeral}
+		key := &Key{Extra: r.extra, ClientInfo: r.clientInfo, Ephemeral: r.ephemeral, Shared: r.shared}
 		copy(key.Principal[:], r.principal)
 		if r.principal == nil || jsonrpc.Validate(r.caps, jsonrpc.Strict, maxKeyDepth) != nil {
 			return fmt.Errorf("%w: a key without its parts", errParcel)

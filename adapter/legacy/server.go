@@ -29,6 +29,12 @@ type Key struct {
 	ClientInfo []byte
 	// Ephemeral sessions serve one call and end with it.
 	Ephemeral bool
+	// Shared sessions serve several principals, of which Principal is none then.
+	// An eligible call is alone on one: what the server asks must never reach
+	// another principal.
+	Shared bool
+	// Caller is who is calling, with Shared. It is no part of the key.
+	Caller [16]byte
 }
 
 // Server is one upstream: its address and the pool of its sessions.

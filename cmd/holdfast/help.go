@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/holdfast-mcp/holdfast/config"
 )
@@ -13,6 +14,7 @@ const usage = `Holdfast lets modern MCP clients (2026-07-28) use legacy MCP serv
 usage: holdfast COMMAND [flags]
 
   serve    serve legacy servers to modern clients
+  run      start one legacy server, and serve it to modern clients
   config   print the settings that serve would use, or their table
   keygen   print a new request-state key
   call     call a tool of a modern MCP server, for people
@@ -21,7 +23,8 @@ usage: holdfast COMMAND [flags]
   help     explain a command: holdfast help serve
 
 A start: holdfast serve --upstream http://127.0.0.1:3001/mcp
-serves that server to modern clients at http://127.0.0.1:8080/mcp.
+serves that server to modern clients at http://127.0.0.1:8080/mcp, and
+holdfast run -- COMMAND ARGS... one that speaks over its standard input and output.
 `
 
 const serveUsage = `usage: holdfast serve --upstream URL [flags]
@@ -31,6 +34,21 @@ Serves legacy MCP servers to modern clients until SIGTERM or SIGINT; then it
 ends within shutdown.grace, or at once at a second signal. Exit codes: 0 ended
 as asked; 1 could not serve; 2 wrong flags or settings.
 
+`
+
+var runUsage = `usage: holdfast run [--listen ADDR | --stdio] [--env NAME]... [flags] -- COMMAND ARGS...
+       holdfast run --stdio --upstream URL [flags]
+
+Starts a legacy server that speaks over its standard input and output, and serves
+it to modern clients at http://ADDR/mcp (by default 127.0.0.1:8080). With --stdio
+it serves the one client that started it, over standard input and output; its log
+goes to standard error, and it ends with its input. Then the server may also be
+one at a URL.
+
+Of the environment the command gets each variable that --env names, and
+` + strings.Join(config.Inherited(), " ") + `.
+All other flags are those of holdfast serve. Exit codes: 0 ended as asked; 1 could
+not serve; 2 wrong flags or settings.
 `
 
 const configUsage = `usage: holdfast config [flags of serve]
@@ -72,6 +90,8 @@ func runHelp(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 		switch args[0] {
 		case "serve":
 			text = serveUsage + config.Usage()
+		case "run":
+			text = runUsage
 		case "config":
 			text = configUsage
 		case "version":

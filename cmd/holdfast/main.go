@@ -28,6 +28,8 @@ func run(ctx context.Context, args, environ []string, stdin io.Reader, stdout, s
 	switch name {
 	case "serve":
 		return runServe(ctx, args, environ, stdout, stderr)
+	case "run":
+		return runRun(ctx, args, environ, stdin, stdout, stderr)
 	case "config":
 		return runConfig(args, environ, stdout, stderr)
 	case "version", "--version", "-version":

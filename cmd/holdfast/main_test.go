@@ -60,6 +60,8 @@ func TestHelp(t *testing.T) {
 		{[]string{"help", "help"}, "usage: holdfast COMMAND"},
 		{[]string{"help", "serve"}, "calls.park_ttl"},
 		{[]string{"serve", "--help"}, "calls.park_ttl"},
+		{[]string{"help", "run"}, "usage: holdfast run"},
+		{[]string{"run", "--help"}, "usage: holdfast run"},
 		{[]string{"help", "config"}, "usage: holdfast config"},
 		{[]string{"config", "-h"}, "usage: holdfast config"},
 		{[]string{"help", "version"}, "usage: holdfast version"},
@@ -75,18 +77,24 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-func TestConfigPrintsWhatServeWouldUse(t *testing.T) {
+// writeFile writes a configuration file.
+func writeFile(t *testing.T, text string) string {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "holdfast.yaml")
-	text := "listen: :1\nadmin: :2\nupstreams: [{url: 'http://a/mcp', headers: {Authorization: s3cret}}]\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	return file
+}
+
+func TestConfigPrintsWhatServeWouldUse(t *testing.T) {
+	file := writeFile(t, "listen: :1\nadmin: :2\nupstreams:\n  - {url: 'http://a/mcp', headers: {Authorization: s3cret}}\n  - {command: b, env: {TOKEN: s3cret}, name: b, path: /b}\n")
 	key := state.NewKey().Hex()
 	code, stdout, stderr := holdfast(t, []string{"HOLDFAST_ADMIN=:3", "HOLDFAST_STATE__KEYS=" + key}, "config", "--config", file, "--calls.park-ttl", "7m")
 	if code != exitDone || stderr != "" {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
-	for _, want := range []string{"listen: :1\n", "admin: :3\n", "  park_ttl: 7m\n", "url: http://a/mcp\n", config.Mask} {
+	for _, want := range []string{"listen: :1\n", "admin: :3\n", "  park_ttl: 7m\n", "url: http://a/mcp\n", "TOKEN=" + config.Mask, config.Mask} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("%q is missing in:\n%s", want, stdout)
 		}

@@ -12,6 +12,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -25,15 +26,19 @@ import (
 	"github.com/holdfast-mcp/holdfast/adapter/state"
 	"github.com/holdfast-mcp/holdfast/config"
 	"github.com/holdfast-mcp/holdfast/proxy"
+	"github.com/holdfast-mcp/holdfast/proxy/downstream"
+	"github.com/holdfast-mcp/holdfast/proxy/stdio"
 )
 
-// serve runs the proxy until ctx ends, and then stops within shutdown.grace.
-func serve(ctx context.Context, c *config.Config, stderr io.Writer) error {
+// serve runs the proxy until ctx ends, and then stops within shutdown.grace: over
+// HTTP, or, unless std is nil, for the client at its ends until it leaves.
+func serve(ctx context.Context, c *config.Config, environ []string, std *streams, stderr io.Writer) error {
 	log := newLogger(c.Log, stderr)
 	raiseFiles(log)
 	defer runtime.KeepAlive(newHeapFloor())
 	var running sync.WaitGroup
 	defer running.Wait()
+	asked := ctx // ends with a signal
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 
@@ -53,33 +58,43 @@ func serve(ctx context.Context, c *config.Config, stderr io.Writer) error {
 		defer cancel()
 		peers.close(ctx)
 	}()
-	engine, err := newEngine(c, replica, peers, ring, log, registry)
+	engine, err := newEngine(c, environ, replica, peers, ring, log, registry)
 	if err != nil {
 		return err
 	}
 	defer peers.serve(engine)()
-	front := proxy.New(proxySettings(c), proxy.Behind(engine), log, registry)
-	failed := make(chan error, 2)
-	down := func(err error) error {
-		return errors.Join(err, shutdown(c.Shutdown, engine, front, log))
+	ended := make(chan error, 2)
+	var front front
+	var run func() error
+	endpoint := ""
+	down := func(ctx context.Context, err error) error {
+		return errors.Join(err, shutdown(ctx, c.Shutdown, engine, front, log))
 	}
-
-	listener, err := net.Listen("tcp", c.Listen)
-	if err != nil {
-		return down(fmt.Errorf("listen: %w", err))
+	if std != nil {
+		server := stdio.New(stdioSettings(c), downstream.Behind(engine), std.in, std.out, log)
+		front, run = server, server.Serve
+	} else {
+		server := proxy.New(proxySettings(c), downstream.Behind(engine), log, registry)
+		front = server
+		listener, err := net.Listen("tcp", c.Listen)
+		if err != nil {
+			return down(context.Background(), fmt.Errorf("listen: %w", err))
+		}
+		defer func() { _ = listener.Close() }() // if it has not come to Serve
+		run = func() error { return server.Serve(listener) }
+		endpoint = "http://" + listener.Addr().String()
 	}
 	if c.Admin != "" {
 		adminListener, err := net.Listen("tcp", c.Admin)
 		if err != nil {
-			_ = listener.Close()
-			return down(fmt.Errorf("listen for admin: %w", err))
+			return down(context.Background(), fmt.Errorf("listen for admin: %w", err))
 		}
 		admin := proxy.NewAdmin(front.Ready, peers.replicas, registry, log)
 		running.Add(1)
 		go func() {
 			defer running.Done()
 			if err := admin.Serve(adminListener); err != nil {
-				failed <- fmt.Errorf("admin: %w", err)
+				ended <- fmt.Errorf("admin: %w", err)
 			}
 		}()
 		defer func() {
@@ -92,31 +107,51 @@ func serve(ctx context.Context, c *config.Config, stderr io.Writer) error {
 	running.Add(1)
 	go func() {
 		defer running.Done()
-		if err := front.Serve(listener); err != nil {
-			failed <- err
-		}
+		ended <- run()
 	}()
 	for _, u := range c.Upstreams {
-		log.Info().Str("upstream", u.Name).Str("url", u.ShownURL()).
-			Str("endpoint", "http://"+listener.Addr().String()+u.Path).Msg("serving")
+		line := log.Info().Str("upstream", u.Name)
+		if u.Command != "" {
+			line.Str("command", u.Command) // not its arguments, which may hold a secret
+		} else {
+			line.Str("url", u.ShownURL())
+		}
+		if std == nil {
+			line.Str("endpoint", endpoint+u.Path)
+		}
+		line.Msg("serving")
 	}
 	select {
-	case <-ctx.Done():
+	case <-asked.Done():
 		log.Info().Dur("delay", c.Shutdown.Delay).Dur("grace", c.Shutdown.Grace).Msg("stopping")
-		return down(nil)
-	case err := <-failed:
-		return down(err)
+		return down(context.Background(), nil)
+	case err := <-ended:
+		if std != nil {
+			// Nobody has to notice that it stops; and a client that has closed its end
+			// and then asks once more, by a signal, has waited long enough.
+			c.Shutdown.Delay = 0
+			log.Info().Dur("grace", c.Shutdown.Grace).Msg("the client has left, stopping")
+			return down(asked, err)
+		}
+		return down(context.Background(), err)
 	}
 }
 
-// shutdown ends the calls, then the connections. Before that it gives load
-// balancers time to notice that the replica is no longer ready.
-func shutdown(c config.Shutdown, engine *adapter.Engine, front *proxy.Server, log zerolog.Logger) error {
+// front is a side towards clients.
+type front interface {
+	Ready(ctx context.Context) (bool, []string)
+	Shutdown(ctx context.Context) error
+}
+
+// shutdown ends the calls, then the connections, both at once when ctx ends.
+// Before that it gives load balancers time to notice that the replica is no longer
+// ready.
+func shutdown(ctx context.Context, c config.Shutdown, engine *adapter.Engine, front front, log zerolog.Logger) error {
 	engine.Leave()
 	if c.Delay > 0 {
 		time.Sleep(c.Delay)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), c.Grace)
+	ctx, cancel := context.WithTimeout(ctx, c.Grace)
 	defer cancel()
 	var fronts sync.WaitGroup
 	fronts.Add(1)
@@ -134,10 +169,17 @@ func shutdown(c config.Shutdown, engine *adapter.Engine, front *proxy.Server, lo
 	return nil
 }
 
-func newEngine(c *config.Config, replica string, peers *link, ring *state.Ring, log zerolog.Logger, reg prometheus.Registerer) (*adapter.Engine, error) {
+func newEngine(c *config.Config, environ []string, replica string, peers *link, ring *state.Ring, log zerolog.Logger, reg prometheus.Registerer) (*adapter.Engine, error) {
 	var upstreams []adapter.Upstream
 	for _, u := range c.Upstreams {
 		settings := legacySettings(c, u)
+		if u.Command != "" {
+			var missing []string
+			settings.Command, missing = commandSettings(c, u, environ)
+			for _, name := range missing {
+				log.Warn().Str("upstream", u.Name).Str("variable", name).Msg("a variable that the upstream's command is to inherit is not set")
+			}
+		}
 		settings.IDPrefix = replica
 		settings.Affinity = c.Sessions.Affinity == config.AffinityHome
 		settings.Peers = adapter.NewPeers(peers, ring, replica, u.Name)
@@ -161,6 +203,12 @@ func newEngine(c *config.Config, replica string, peers *link, ring *state.Ring, 
 		Bus:    peers, BusRequired: c.Bus.Required, ParamHeaders: proxy.ParamHeaders,
 		Buffer: c.Stream.Buffer, BufferBytes: int(c.Stream.BufferBytes),
 		MaxListeners: c.Listeners.Max, MaxListenersPerPrincipal: c.Listeners.MaxPerPrincipal, MaxURIs: c.Listeners.MaxURIs,
+	}
+	switch c.Sessions.Scope {
+	case config.ScopeShared:
+		settings.Scope = adapter.ScopeShared
+	case config.ScopeCall:
+		settings.Scope = adapter.ScopeCall
 	}
 	switch c.Sessions.Anonymous {
 	case config.AnonymousShared:
@@ -187,7 +235,7 @@ func replicaID() string {
 
 func legacySettings(c *config.Config, u config.Upstream) legacy.Settings {
 	s := legacy.Settings{
-		Name: u.Name, URL: u.URL,
+		Name: u.Name, URL: u.URL, Transport: transports[u.Transport],
 		ConnectTimeout: c.Upstream.ConnectTimeout, WriteTimeout: c.Upstream.WriteTimeout, PostTimeout: c.Upstream.PostTimeout,
 		OpenTimeout: c.Sessions.OpenTimeout, StreamWait: c.Upstream.StreamWait,
 		// A message on one line must not fail on the line's limit first.
@@ -207,6 +255,24 @@ func legacySettings(c *config.Config, u config.Upstream) legacy.Settings {
 	return s
 }
 
+var transports = map[string]legacy.Transport{
+	config.TransportAuto:       legacy.TransportAuto,
+	config.TransportStreamable: legacy.TransportStreamable,
+	config.TransportSSE:        legacy.TransportSSE,
+	config.TransportStdio:      legacy.TransportStdio,
+}
+
+// commandSettings describe an upstream that is a command. missing names the
+// variables that it is to inherit and that are not set.
+func commandSettings(c *config.Config, u config.Upstream, environ []string) (command *legacy.Command, missing []string) {
+	env, missing := u.Environment(environ)
+	return &legacy.Command{
+		Path: u.Command, Args: u.Args, Env: env, Dir: u.Dir,
+		Grace: c.Stdio.Grace, RestartMin: c.Stdio.RestartMin, RestartMax: c.Stdio.RestartMax,
+		MaxLine: int(c.Stdio.MaxLine),
+	}, missing
+}
+
 // upstreamDepth is how deep a server's messages may nest: schemas nest deeper
 // than requests.
 const upstreamDepth = 512
@@ -222,6 +288,17 @@ func proxySettings(c *config.Config) proxy.Settings {
 		s.Routes = append(s.Routes, proxy.Route{Path: u.Path, Upstream: u.Name, Forward: u.ForwardHeaders})
 	}
 	return s
+}
+
+// stdioSettings are those for the client on standard input and output, of whom
+// it is known that it is this process's own user. The name is one that no header
+// field can hold, so that it is nobody else's with principal.header.
+func stdioSettings(c *config.Config) stdio.Settings {
+	return stdio.Settings{
+		Upstream: c.Upstreams[0].Name, Principal: "\x00user " + strconv.Itoa(os.Getuid()),
+		MaxLine: int(c.HTTP.MaxBody), MaxDepth: c.HTTP.MaxDepth, MaxRequests: c.Stdio.MaxRequests,
+		WriteTimeout: c.HTTP.WriteTimeout,
+	}
 }
 
 // keyRing makes the ring of request-state keys, and follows the key file.

@@ -55,7 +55,7 @@ func runServe(ctx context.Context, args, environ []string, stdout, stderr io.Wri
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	if err := serve(ctx, c, stderr); err != nil {
+	if err := serve(ctx, c, environ, nil, stderr); err != nil {
 		return failed(stderr, name, err)
 	}
 	return exitDone

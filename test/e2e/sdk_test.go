@@ -38,6 +38,11 @@ func (c *sdkClient) was(what string) {
 // connectSDK connects a client that answers whatever it is asked.
 func connectSDK(t *testing.T, g Target, listens bool) *sdkClient {
 	t.Helper()
+	return connectSDKOver(t, &mcp.StreamableClientTransport{Endpoint: g.URL, HTTPClient: newClient(t)}, listens)
+}
+
+func connectSDKOver(t *testing.T, transport mcp.Transport, listens bool) *sdkClient {
+	t.Helper()
 	c := &sdkClient{
 		progress: make(chan *mcp.ProgressNotificationParams, 100),
 		logs:     make(chan *mcp.LoggingMessageParams, 100),
@@ -81,8 +86,7 @@ func connectSDK(t *testing.T, g Target, listens bool) *sdkClient {
 	client.AddRoots(&mcp.Root{URI: "file:///work"}, &mcp.Root{URI: "file:///home"})
 	ctx, cancel := within(t)
 	defer cancel()
-	session, err := client.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: g.URL, HTTPClient: newClient(t)},
-		&mcp.ClientSessionOptions{ProtocolVersion: modern})
+	session, err := client.Connect(ctx, transport, &mcp.ClientSessionOptions{ProtocolVersion: modern})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/holdfast-mcp/holdfast/config"
-	"github.com/holdfast-mcp/holdfast/proxy"
+	"github.com/holdfast-mcp/holdfast/proxy/downstream"
 )
 
 var update = flag.Bool("update", false, "write the generated tables of README.md anew")
@@ -31,7 +31,7 @@ var blocks = map[string]func() string{
 func reasonsTable() string {
 	var b strings.Builder
 	b.WriteString("| reason | status | code | meaning |\n| --- | --- | --- | --- |\n")
-	for _, a := range proxy.Reasons() {
+	for _, a := range downstream.Reasons() {
 		fmt.Fprintf(&b, "| `%s` | %d | %d | %s |\n", a.Reason, a.Status, a.Code, strings.ReplaceAll(a.Meaning, "|", `\|`))
 	}
 	return b.String()
@@ -177,7 +177,7 @@ func TestSettings(t *testing.T) {
 // Each limit exists, and its reason is answered with the status that is told.
 func TestLimits(t *testing.T) {
 	status := map[string]int{}
-	for _, a := range proxy.Reasons() {
+	for _, a := range downstream.Reasons() {
 		status[string(a.Reason)] = a.Status
 	}
 	keys := settings()

@@ -20,11 +20,16 @@ import (
 
 // stubs are programs that stand first in the PATH of the snippets. What would
 // serve for ever is checked instead: holdfast serve has its flags and settings
-// read, a program of the checkout must be there, and TestMakeTargets looks
-// after make. What fails in the background, where the shell does not mind, is
-// noted in a file.
+// read, and so has holdfast run, to which a setting is given that is wrong, and
+// must be all that is; a program of the checkout must be there, and
+// TestMakeTargets looks after make. What fails in the background, where the shell
+// does not mind, is noted in a file.
 var stubs = map[string]string{
-	"holdfast": `[ "$1" != serve ] || { shift; set -- config "$@"; }` + "\n\"$BINARY\" \"$@\" || { echo \"$@\" >>\"$FAILED\"; exit 1; }\n",
+	"holdfast": `if [ "$1" = run ]; then
+	HOLDFAST_LOG__LEVEL=- "$BINARY" "$@" 2>&1 </dev/null | grep -q '^holdfast run: settings: log.level: "-"' || { echo "$@" >>"$FAILED"; exit 1; }
+	exit
+fi
+[ "$1" != serve ] || { shift; set -- config "$@"; }` + "\n\"$BINARY\" \"$@\" || { echo \"$@\" >>\"$FAILED\"; exit 1; }\n",
 	"go":       `case "$1" in run | test) [ -d "$ROOT/$2" ] ;; *) false ;; esac` + "\n",
 	"make":     "exit 0\n",
 }
@@ -207,7 +212,11 @@ func TestCommands(t *testing.T) {
 	for _, m := range regexp.MustCompile(`(?m)^  -([a-z-]+)`).FindAllStringSubmatch(help(t, "call"), -1) {
 		flags["call"] = append(flags["call"], m[1])
 	}
-	all := slices.Concat(flags["config"], flags["call"])
+	flags["run"] = slices.Clone(flags["serve"])
+	for _, m := range regexp.MustCompile(`--([a-z]+)`).FindAllStringSubmatch(help(t, "run"), -1) {
+		flags["run"] = append(flags["run"], m[1])
+	}
+	all := slices.Concat(flags["config"], flags["call"], flags["run"])
 	command := regexp.MustCompile(`^holdfast ([a-z]+)`)
 	option := regexp.MustCompile(`(?:^| )--([a-z][a-z.-]*)`)
 	for _, span := range parsePage(t).spans() {

@@ -1,4 +1,4 @@
-package proxy
+package downstream
 
 import (
 	"go/ast"
@@ -21,7 +21,7 @@ func TestEveryReasonHasAnAnswer(t *testing.T) {
 			t.Errorf("%+v is incomplete", a)
 		}
 	}
-	for _, file := range []string{"../adapter/refusal.go", "answer.go"} {
+	for _, file := range []string{"../../adapter/refusal.go", "answer.go"} {
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
 		if err != nil {
 			t.Fatal(err)

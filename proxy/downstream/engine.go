@@ -1,4 +1,4 @@
-package proxy
+package downstream
 
 import (
 	"context"
@@ -7,21 +7,22 @@ import (
 	"github.com/holdfast-mcp/holdfast/adapter"
 )
 
-// Round is one HTTP request in the engine's hands; *adapter.Round is one.
+// Round is one request of a client in the engine's hands; an adapter.Round is
+// one.
 type Round interface {
 	// Next waits for what the client is told next. It returns
 	// adapter.ErrDeadline when nothing happened until then, adapter.ErrGone
 	// after Gone, and otherwise an error that ends the round. One goroutine
 	// calls it.
 	Next(until time.Time) (adapter.Event, error)
-	// Gone says that the client closed its connection. Any goroutine may call
-	// it, but none after Close.
+	// Gone says that the client closed its connection, or cancelled its request.
+	// Any goroutine may call it, but none after Close.
 	Gone()
 	// Close is called once, after the last Next.
 	Close()
 }
 
-// Engine is what the proxy asks of package adapter.
+// Engine is what the transports ask of package adapter.
 type Engine interface {
 	// Begin starts a round. Its error is an *adapter.Refusal, an
 	// *adapter.Unauthorized, a *jsonrpc.Error, or unexpected.

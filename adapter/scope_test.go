@@ -1,0 +1,81 @@
+package adapter
+
+import (
+	"testing"
+
+	"github.com/holdfast-mcp/holdfast/adapter/legacy"
+	"github.com/holdfast-mcp/holdfast/adapter/mcp"
+	"github.com/holdfast-mcp/holdfast/test/fixture/rawserver"
+)
+
+func scoped(scope Scope) change {
+	return func(s *Settings, _ *legacy.Settings, _ *rawserver.Settings) { s.Scope = scope }
+}
+
+func as(auth string) func(*query) { return func(q *query) { q.auth = auth } }
+
+// TestScopeShared: principals share a session, but never while one of them can
+// be asked something on it, and neither can go on with the other's call.
+func TestScopeShared(t *testing.T) {
+	r := newRig(t, scoped(ScopeShared))
+	r.raw.Tool("ask", func(c *rawserver.Call) {
+		c.Text(c.Ask(mcp.MethodElicit, askFor("name")).Content("name"))
+	})
+	list := query{method: mcp.MethodToolsList}
+	r.play(list.with(as("Bearer a")))
+	r.play(list.with(as("Bearer b")))
+	if n := r.raw.Count(mcp.MethodInitialize); n != 1 {
+		t.Fatalf("two principals have %d sessions, want one", n)
+	}
+	a := toolCall("ask").with(as("Bearer a"))
+	b := toolCall("ask").with(as("Bearer b"))
+	first := r.play(a)
+	first.asked(t)
+	second := r.play(b)
+	second.asked(t)
+	if n := r.raw.Count(mcp.MethodInitialize); n != 2 {
+		t.Errorf("two principals that are asked at once have %d sessions, want two", n)
+	}
+	answer := accept("elicitation-1", "name", "x")
+	r.refused(b.retry(first, answer), ReasonStateForeign)
+	for _, q := range []query{a.retry(first, answer), b.retry(second, answer)} {
+		if got := r.play(q).text(t); got != "x" {
+			t.Errorf("got %q", got)
+		}
+	}
+	r.play(list.with(as("Bearer c")))
+	if n := r.raw.Count(mcp.MethodInitialize); n != 2 {
+		t.Errorf("%d sessions, want the two that there were", n)
+	}
+}
+
+// TestScopeSharedCountsCallers: a limit for one principal is not for all that
+// share its session.
+func TestScopeSharedCountsCallers(t *testing.T) {
+	r := newRig(t, scoped(ScopeShared), func(s *Settings, _ *legacy.Settings, _ *rawserver.Settings) { s.MaxParkedPerPrincipal = 1 })
+	r.raw.Tool("ask", func(c *rawserver.Call) { c.Ask(mcp.MethodElicit, askFor("name")) })
+	r.play(toolCall("ask").with(as("Bearer a"))).asked(t)
+	r.play(toolCall("ask").with(as("Bearer b"))).asked(t)
+	r.refused(toolCall("ask").with(as("Bearer a")), ReasonQuota)
+}
+
+// TestScopeCall: every call has a session of its own, which ends with it, and
+// its rounds stay on it.
+func TestScopeCall(t *testing.T) {
+	r := newRig(t, scoped(ScopeCall))
+	r.raw.Tool("ask", func(c *rawserver.Call) {
+		c.Text(c.Ask(mcp.MethodElicit, askFor("name")).Content("name"))
+	})
+	call := toolCall("ask").with(as("Bearer a"))
+	first, second := r.play(call), r.play(call)
+	for _, o := range []*Outcome{first, second} {
+		o.asked(t)
+		if got := r.play(call.retry(o, accept("elicitation-1", "name", "x"))).text(t); got != "x" {
+			t.Errorf("got %q", got)
+		}
+	}
+	if n := r.raw.Count(mcp.MethodInitialize); n != 2 {
+		t.Errorf("two calls have %d sessions, want two", n)
+	}
+	r.raw.Wait("both sessions to end", func() bool { return len(r.raw.Sessions()) == 0 })
+}

@@ -1,0 +1,18 @@
+package stdio
+
+import "time"
+
+// Settings say what is served and what is borne. Every limit and duration must
+// be set; the configuration holds the defaults.
+type Settings struct {
+	Upstream string // what is served
+	// Principal is who is at the other end; the same text is the same caller, in
+	// another process too.
+	Principal string
+
+	MaxLine     int // bytes of a message
+	MaxDepth    int // nesting of a message's JSON
+	MaxRequests int // in flight
+
+	WriteTimeout time.Duration // for a message to be taken by the client
+}
