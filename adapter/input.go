@@ -15,9 +15,11 @@ import (
 // input is an input request that waits for its answer.
 type input struct {
 	Input
-	id     []byte   // raw JSON-RPC id, or nil where the server has ended the request
-	hinted bool     // the server named the key
-	digest [16]byte // of method and params; zero until it is needed
+	id     []byte // raw JSON-RPC id, or nil where the server has ended the request
+	hinted bool   // the server named the key
+
+	elicitation string   // the server's id for a visit to a URL, or ""
+	digest      [16]byte // of method and params; zero until it is needed
 }
 
 // questionDigest tells whether a question that comes again is the same.
@@ -77,6 +79,9 @@ func (c *call) newInput(id []byte, method string, params []byte) *input {
 		in.Key = c.ordinalKey(method)
 	}
 	in.Params = modernParams(params)
+	if method == mcp.MethodElicit {
+		in.elicitation = elicitationID(params)
+	}
 	return in
 }
 

@@ -31,6 +31,7 @@ func (c *call) park(r *callRound) {
 	}
 	now := time.Now()
 	c.withdrawn, c.kept = nil, false
+	c.unwatchTask() // while people think, nobody waits for news of it
 	c.round++
 	c.parkedAt, c.until = now, now.Add(e.settings.ParkTTL)
 	c.gathering().parked(len(c.inputs))
@@ -70,11 +71,14 @@ func (c *call) seal() []byte {
 	plain := t
 	// What nobody could make use of, the client need not carry.
 	if c.x != nil {
-		if at := c.x.Position(); at.Event != "" {
+		if at := c.x.Position(); at.Event != "" || c.task != nil {
 			t.Position = state.Position(at)
 		}
 	}
-	if t.Position.Event != "" || c.x == nil || c.replayable(c.x.Session()) {
+	if c.task != nil {
+		t.Task = string(c.task.id)
+	}
+	if t.Position.Event != "" || t.Task != "" || c.x == nil || c.replayable(c.x.Session()) {
 		c.describe(&t)
 	}
 	limit := c.engine.settings.MaxState
@@ -102,7 +106,7 @@ func (c *call) describe(t *state.Token) {
 			continue
 		}
 		q := state.Question{Key: in.Key, Method: kind, Digest: in.questionDigest(), ID: string(in.id), Hinted: in.hinted}
-		if t.Position.Event != "" {
+		if t.Position.Event != "" || t.Task != "" {
 			q.Params = in.Params
 		}
 		t.Inputs = append(t.Inputs, q)

@@ -46,6 +46,9 @@ type Exchange struct {
 	body    []byte          // a JSON body that did not fit the connection's buffer
 	ended   bool            // the sink has had its last word; guarded by session.mu
 	resumed *resumption     // of an exchange that Resume made; else nil
+
+	continues bool   // another request may go on with it, in its place on the session
+	also      string // another id under which messages for it come, without quotes, or ""; guarded by session.mu
 }
 
 type phase uint8
@@ -378,8 +381,10 @@ func (x *Exchange) pass(m jsonrpc.Message, borrowed bool) {
 // respond ends the exchange with its response.
 func (x *Exchange) respond(m *jsonrpc.Message, borrowed bool) {
 	if x.session.end(x) {
-		// Before the client hears of it: its next call finds this place free.
-		x.vacate()
+		if !x.continues {
+			// Before the client hears of it: its next call finds this place free.
+			x.vacate()
+		}
 		x.sink.Receive(m, borrowed)
 	}
 }

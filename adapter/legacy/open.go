@@ -172,6 +172,9 @@ func (i *Info) read(result []byte) error {
 	}
 	i.Logging = jsonrpc.IsObject(jsonrpc.Get(i.Capabilities, "logging"))
 	i.Tools = jsonrpc.IsObject(jsonrpc.Get(i.Capabilities, "tools"))
+	tasks := jsonrpc.Get(i.Capabilities, "tasks")
+	i.TaskCalls = jsonrpc.IsObject(jsonrpc.Get(jsonrpc.Get(jsonrpc.Get(tasks, "requests"), "tools"), "call"))
+	i.TaskCancel = jsonrpc.IsObject(jsonrpc.Get(tasks, "cancel"))
 	i.ToolsList, i.PromptsList, i.ResList = changes("tools"), changes("prompts"), changes("resources")
 	i.Subscribe = string(jsonrpc.Get(jsonrpc.Get(i.Capabilities, "resources"), "subscribe")) == "true"
 	return nil

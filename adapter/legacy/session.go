@@ -20,6 +20,8 @@ type Info struct {
 	Instructions []byte // raw JSON string, or nil
 
 	Logging     bool
+	TaskCalls   bool // tasks.requests.tools.call
+	TaskCancel  bool // tasks.cancel
 	Tools       bool
 	Subscribe   bool // resources.subscribe
 	ToolsList   bool // tools.listChanged
@@ -66,7 +68,8 @@ type Session struct {
 
 	mu        sync.Mutex
 	calls     map[uint64]*Exchange
-	foreign   map[string]*Exchange // of calls, those whose id another replica has made
+	foreign   map[string]*Exchange // of calls, those whose id another replica has made, or that have another
+	expecting map[Sink]struct{}    // who wants to hear of interactions that are over
 	listeners map[Listener]struct{}
 	topics    map[string]*topic
 	orphans   []Orphan
@@ -115,6 +118,9 @@ func (s *Session) end(x *Exchange) bool {
 	delete(s.calls, x.id)
 	if id := x.foreign(); id != "" && s.foreign[id] == x {
 		delete(s.foreign, id)
+	}
+	if x.also != "" && s.foreign[x.also] == x {
+		delete(s.foreign, x.also)
 	}
 	s.levels[x.level]--
 	return true

@@ -25,6 +25,9 @@ const (
 	MethodElicit        = "elicitation/create"
 	MethodCreateMessage = "sampling/createMessage"
 	MethodRootsList     = "roots/list"
+	MethodTaskGet       = "tasks/get"
+	MethodTaskResult    = "tasks/result"
+	MethodTaskCancel    = "tasks/cancel"
 )
 
 // Notifications.
@@ -38,7 +41,8 @@ const (
 	NotifyResourcesChanged     = "notifications/resources/list_changed"
 	NotifyResourceUpdated      = "notifications/resources/updated"
 	NotifyAcknowledged         = "notifications/subscriptions/acknowledged"
-	NotifyElicitationCompleted = "notifications/elicitation/complete"
+	NotifyElicitationCompleted = "notifications/elicitation/complete" // legacy, 2025-11-25
+	NotifyTaskStatus           = "notifications/tasks/status"         // likewise
 )
 
 // Keys of _meta. Spec 2026-07-28, basic/index, "_meta".
