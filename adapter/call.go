@@ -323,6 +323,8 @@ func (c *call) leaveServer(tell bool, why string) {
 	case c.driver == byNobody:
 		x.Finish()
 		return
+	case !tell && c.nameless():
+		return // it may be on its way: sendPrepared knows
 	case !tell:
 	case c.task != nil:
 		c.cancelTask(x.Session(), c.task.id)

@@ -61,7 +61,11 @@ func (c *call) sendPrepared(ctx context.Context, x *legacy.Exchange) (err error)
 		c.enter(running)
 	}
 	over := c.phase == done
-	live := err == nil && !over
+	unnamed := err == nil && over && c.nameless()
+	if unnamed {
+		c.abandonTask(x, "the client has gone")
+	}
+	live := err == nil && !over || unnamed
 	c.wake()
 	c.mu.Unlock()
 	switch {
