@@ -187,6 +187,9 @@ func (c *call) quick(s *legacy.Session, req *Request, text []byte) (sent bool, e
 	if c.eligible && s.HasOrphans() {
 		return false, nil
 	}
+	if c.method == mcp.MethodComplete && !s.Info().Revision.Has(mcp.CompletionContext) {
+		return false, nil // the request may have to change
+	}
 	x := s.Prepare(c.msgID, c, c.creds, c.eligible, c.askable, c.level)
 	x.SetMessage(text)
 	if c.harmless {
@@ -309,23 +312,25 @@ func (c *call) terminate(err error, why string) {
 		c.endAfar(asked, why)
 	}
 	if c.x != nil {
-		c.leaveServer(was != starting && !silent, why)
+		c.leaveServer(was, silent, why)
 	}
 	c.settle(was)
 	c.wake()
 }
 
-// leaveServer ends the exchange of a call that has ended here. tell says whether
-// the server is to know. mu is held.
-func (c *call) leaveServer(tell bool, why string) {
+// leaveServer ends the exchange of a call that has ended here, in the phase was.
+// silent says that the server is not to know. mu is held.
+func (c *call) leaveServer(was phase, silent bool, why string) {
 	x := c.x
 	switch {
 	case c.driver == byNobody:
 		x.Finish()
 		return
-	case !tell && c.nameless():
-		return // it may be on its way: sendPrepared knows
-	case !tell:
+	case silent:
+	case was == starting:
+		if c.nameless() {
+			return // the request may be on its way: sendPrepared knows
+		}
 	case c.task != nil:
 		c.cancelTask(x.Session(), c.task.id)
 		if !c.task.due && !x.Ended() {

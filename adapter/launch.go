@@ -112,6 +112,7 @@ func (c *call) prepare(ctx context.Context, s *legacy.Session, creds legacy.Cred
 		legacy.FreeText(text)
 		return nil, nil
 	}
+	text = c.forRevision(s.Info().Revision, text)
 	id := c.msgID
 	if c.tasked && c.callID == 0 {
 		text = c.asTask(text)

@@ -195,7 +195,7 @@ func (c *call) answers(responses []byte) []answer {
 	var found []answer
 	c.inputs = slices.DeleteFunc(c.inputs, func(in *input) bool {
 		value := jsonrpc.Get(responses, in.Key)
-		if value == nil || !c.engine.fits(in, value) {
+		if value == nil || !c.fits(in, value) {
 			return false
 		}
 		c.record(in, value)

@@ -108,7 +108,7 @@ func (c *call) transcribe(responses []byte) []answer {
 	kept := c.inputs[:0]
 	for _, in := range c.inputs {
 		value := jsonrpc.Get(responses, in.Key)
-		if value == nil || in.Params != nil && !c.engine.fits(in, value) || in.Params == nil && !jsonrpc.IsObject(value) {
+		if value == nil || in.Params != nil && !c.fits(in, value) || in.Params == nil && !jsonrpc.IsObject(value) {
 			kept = append(kept, in)
 			continue
 		}
@@ -267,7 +267,9 @@ func (c *call) takeOver(ctx context.Context, at *state.Position, answered []answ
 	c.engine.wg.Add(1)
 	go c.follow(x)
 	for i, a := range answered {
+		c.mu.Lock()
 		a.text = jsonrpc.AppendResult(legacy.Text(), a.in.id, c.legacyAnswer(a.in, a.value))
+		c.mu.Unlock()
 		err := c.engine.sure(ctx)
 		if err == nil {
 			err = c.post(ctx, s, creds, a.text)

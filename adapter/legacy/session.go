@@ -15,6 +15,7 @@ type Info struct {
 	raw []byte // the initialize result, which the other slices alias
 
 	Version      string // negotiated revision
+	Revision     mcp.Revision
 	ServerInfo   []byte // raw
 	Capabilities []byte // raw
 	Instructions []byte // raw JSON string, or nil

@@ -53,6 +53,7 @@ const (
 	MetaLogLevel           = "io.modelcontextprotocol/logLevel"
 	MetaServerInfo         = "io.modelcontextprotocol/serverInfo"
 	MetaSubscriptionID     = "io.modelcontextprotocol/subscriptionId"
+	ExtensionTasks         = "io.modelcontextprotocol/tasks"
 	MetaRelatedTask        = "io.modelcontextprotocol/related-task" // legacy, 2025-11-25
 	MetaProgressToken      = "progressToken"
 
@@ -88,13 +89,7 @@ const (
 )
 
 // LegacyVersion reports whether v is a revision with a handshake.
-func LegacyVersion(v string) bool {
-	switch v {
-	case Version20241105, Version20250326, Version20250618, Version20251125:
-		return true
-	}
-	return false
-}
+func LegacyVersion(v string) bool { return ParseRevision(v).Legacy() }
 
 // Error codes. Spec 2026-07-28, basic/index, "Error Codes". The last two are
 // legacy codes, which a modern server must not send.
