@@ -17,7 +17,7 @@ import (
 
 // visitTime is how long a round waits for the end of a visit that its client has
 // consented to, before the client is asked once more.
-const visitTime = 20 * time.Second
+const visitTime = 10 * time.Second
 
 // visit turns the legacy error "URL elicitation required" into input requests.
 // The server has ended the request, so that the retry sends it anew. mu is held.

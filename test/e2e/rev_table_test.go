@@ -286,8 +286,10 @@ var rows = map[mcp.Feature]func(t *testing.T, v *interview){
 	mcp.SamplingToolUse: func(t *testing.T, v *interview) { v.unreadable(t, mcp.SamplingToolUse, "tool_use") },
 	mcp.SamplingAudio:   func(t *testing.T, v *interview) { v.unreadable(t, mcp.SamplingAudio, "audio") },
 
-	mcp.ToolAnnotations: func(t *testing.T, v *interview) { has(t, "the list", v.result(t, "list"), `"annotations":{"readOnlyHint":true}`) },
-	mcp.AudioContent:    func(t *testing.T, v *interview) { has(t, "the result", v.result(t, "end"), `"type":"audio"`) },
+	mcp.ToolAnnotations: func(t *testing.T, v *interview) {
+		has(t, "the list", v.result(t, "list"), `"annotations":{"readOnlyHint":true}`)
+	},
+	mcp.AudioContent: func(t *testing.T, v *interview) { has(t, "the result", v.result(t, "end"), `"type":"audio"`) },
 	mcp.ProgressMessages: func(t *testing.T, v *interview) {
 		notes := v.replies["form"].Notifications("notifications/progress")
 		if len(notes) != 1 {
@@ -303,8 +305,10 @@ var rows = map[mcp.Feature]func(t *testing.T, v *interview){
 		has(t, "the result", v.result(t, "end"), `"structuredContent":{"n":1}`)
 	},
 	mcp.ResourceLinks: func(t *testing.T, v *interview) { has(t, "the result", v.result(t, "end"), everyContent) },
-	mcp.Titles:        func(t *testing.T, v *interview) { has(t, "the list", v.result(t, "list"), `"title":"All of it"`, `"a/b":1`) },
-	mcp.Icons:         func(t *testing.T, v *interview) { has(t, "the list", v.result(t, "list"), `"icons":[{"src":`) },
+	mcp.Titles: func(t *testing.T, v *interview) {
+		has(t, "the list", v.result(t, "list"), `"title":"All of it"`, `"a/b":1`)
+	},
+	mcp.Icons: func(t *testing.T, v *interview) { has(t, "the list", v.result(t, "list"), `"icons":[{"src":`) },
 	mcp.EnumTitles: func(t *testing.T, v *interview) {
 		has(t, "the question", string(v.replies["form"].Inputs["elicitation-1"].Params), `"oneOf":[{"const":"s","title":"Small"}`, `"enumNames":["Cat","Dog"]`)
 	},
