@@ -428,6 +428,11 @@ func asBroken(err error) error {
 // caller's to Cancel it first.
 func (x *Exchange) Finish() {
 	complete := !x.session.end(x) // it had ended before
+	if x.continues {
+		x.session.mu.Lock()
+		x.session.unalias(x)
+		x.session.mu.Unlock()
+	}
 	if x.message != nil {
 		putText(x.message)
 		x.message = nil

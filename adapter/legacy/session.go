@@ -120,8 +120,8 @@ func (s *Session) end(x *Exchange) bool {
 	if id := x.foreign(); id != "" && s.foreign[id] == x {
 		delete(s.foreign, id)
 	}
-	if x.also != "" && s.foreign[x.also] == x {
-		delete(s.foreign, x.also)
+	if !x.continues { // else what comes now is for the request that goes on
+		s.unalias(x)
 	}
 	s.levels[x.level]--
 	return true

@@ -72,6 +72,13 @@ func (s *Session) alias(x *Exchange, id string) {
 	s.foreign[id] = x
 }
 
+// unalias must be called with mu held.
+func (s *Session) unalias(x *Exchange) {
+	if x.also != "" && s.foreign[x.also] == x {
+		delete(s.foreign, x.also)
+	}
+}
+
 // Also makes what comes under another id reach the exchange.
 func (x *Exchange) Also(id string) {
 	x.session.mu.Lock()
