@@ -77,17 +77,25 @@ func TestTaskParks(t *testing.T) {
 // the task lifetime."
 func TestTaskReportsProgress(t *testing.T) {
 	r := newRig(t, withTasks)
+	heard := make(chan struct{})
 	r.raw.TaskTool("long", 100, func(task *rawserver.Task) {
 		token := string(task.Call.Token())
 		task.Call.Session.Notify(mcp.NotifyProgress, `{"progressToken":`+token+`,"progress":1}`) // on the GET stream
+		<-heard
 		task.Waiting().Notify(mcp.NotifyProgress, `{"progressToken":`+token+`,"progress":2}`)
 		task.Text("done")
 	})
-	o, notes, err := r.mustBegin(toolCall("long").with(func(q *query) { q.token = `"mine"` })).finish()
+	v := r.mustBegin(toolCall("long").with(func(q *query) { q.token = `"mine"` }))
+	ev, err := v.Next(time.Now().Add(10 * time.Second))
+	if err != nil || !strings.Contains(string(ev.Notification), `"progressToken":"mine","progress":1`) {
+		t.Errorf("the client heard %s, %v", ev.Notification, err)
+	}
+	close(heard)
+	o, notes, err := v.finish()
 	if err != nil || o.text(t) != "done" {
 		t.Fatal(o, err)
 	}
-	if got := strings.Join(notes, " "); strings.Count(got, `"progressToken":"mine"`) != 2 {
+	if got := strings.Join(notes, " "); strings.Count(got, `"progressToken":"mine"`) != 1 {
 		t.Errorf("the client heard %s", got)
 	}
 }
