@@ -42,6 +42,7 @@ type call struct {
 	harmless bool
 	key      legacy.Key
 	msgID    uint64 // upstream request id and progress token
+	callID   uint64 // the id of tools/call where the tool runs as a task; else zero
 	level    mcp.Level
 
 	mu     sync.Mutex
@@ -71,6 +72,12 @@ type call struct {
 	elsewhere bool            // another replica goes on with it, or may
 	lagging   bool            // a round's client reads too slowly
 	rules     []mcp.ParamRule // of the tool, which every round's headers are held against
+
+	task      *task           // that the call runs as, once the server has named it
+	tasked    bool            // the tool demands to run as one
+	expects   *legacy.Session // that tells when an interaction outside the protocol is over, or nil
+	consented []string        // ids of visits that the client has agreed to
+	visited   []string        // of them, those that are over
 
 	// For whoever goes on with the call when this replica cannot.
 	name            string         // of the tool or prompt, once it has parked
@@ -168,7 +175,7 @@ func (e *Engine) start(up *upstream, req *Request, caps *mcp.Capabilities, r *ca
 func (c *call) quick(s *legacy.Session, req *Request, text []byte) (sent bool, err error) {
 	if c.method == mcp.MethodToolsCall {
 		rules, known := s.Rules(req.Name)
-		if !known {
+		if !known || s.TaskSupport(req.Name) == mcp.TaskRequired {
 			return false, nil
 		}
 		c.rules = rules
@@ -179,6 +186,9 @@ func (c *call) quick(s *legacy.Session, req *Request, text []byte) (sent bool, e
 	}
 	if c.eligible && s.HasOrphans() {
 		return false, nil
+	}
+	if c.method == mcp.MethodComplete && !s.Info().Revision.Has(mcp.CompletionContext) {
+		return false, nil // the request may have to change
 	}
 	x := s.Prepare(c.msgID, c, c.creds, c.eligible, c.askable, c.level)
 	x.SetMessage(text)
@@ -302,15 +312,36 @@ func (c *call) terminate(err error, why string) {
 		c.endAfar(asked, why)
 	}
 	if c.x != nil {
-		if c.driver == byNobody {
-			c.x.Finish()
-		} else {
-			if was != starting && !silent && !c.x.Ended() {
-				c.x.Cancel(why)
-			}
-			c.x.Abort()
-		}
+		c.leaveServer(was, silent, why)
 	}
 	c.settle(was)
 	c.wake()
+}
+
+// leaveServer ends the exchange of a call that has ended here, in the phase was.
+// silent says that the server is not to know. mu is held.
+func (c *call) leaveServer(was phase, silent bool, why string) {
+	x := c.x
+	switch {
+	case c.driver == byNobody:
+		x.Finish()
+		return
+	case silent:
+	case was == starting:
+		if c.nameless() {
+			return // the request may be on its way: sendPrepared knows
+		}
+	case c.task != nil:
+		c.cancelTask(x.Session(), c.task.id)
+		if !c.task.due && !x.Ended() {
+			x.Cancel(why)
+		}
+	case x.Ended():
+	case c.nameless():
+		c.abandonTask(x, why)
+		return
+	default:
+		x.Cancel(why)
+	}
+	x.Abort()
 }

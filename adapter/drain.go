@@ -139,7 +139,7 @@ func (c *call) leaveRun() {
 // transferable reports whether another replica can go on with the call. mu is
 // held.
 func (c *call) transferable() bool {
-	return c.x != nil && !c.moving && (c.x.Position().Event != "" || c.replayable(c.x.Session()))
+	return c.x != nil && !c.moving && (c.x.Position().Event != "" || c.task != nil || c.replayable(c.x.Session()))
 }
 
 // closeServers deletes the upstream sessions, or hands them over.

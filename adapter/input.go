@@ -15,9 +15,11 @@ import (
 // input is an input request that waits for its answer.
 type input struct {
 	Input
-	id     []byte   // raw JSON-RPC id, or nil where the server has ended the request
-	hinted bool     // the server named the key
-	digest [16]byte // of method and params; zero until it is needed
+	id     []byte // raw JSON-RPC id, or nil where the server has ended the request
+	hinted bool   // the server named the key
+
+	elicitation string   // the server's id for a visit to a URL, or ""
+	digest      [16]byte // of method and params; zero until it is needed
 }
 
 // questionDigest tells whether a question that comes again is the same.
@@ -77,6 +79,9 @@ func (c *call) newInput(id []byte, method string, params []byte) *input {
 		in.Key = c.ordinalKey(method)
 	}
 	in.Params = modernParams(params)
+	if method == mcp.MethodElicit {
+		in.elicitation = elicitationID(params)
+	}
 	return in
 }
 
@@ -164,40 +169,13 @@ func isLegacyMeta(name []byte) bool {
 // answerEarly answers a hinted input with what the first request brought.
 func (c *call) answerEarly(in *input) bool {
 	value := jsonrpc.Get(c.early, in.Key)
-	if value == nil || !c.engine.fits(in, value) {
+	if value == nil || !c.fits(in, value) {
 		return false
 	}
 	c.record(in, value)
 	c.reply(jsonrpc.AppendResult(legacy.Text(), in.id, c.legacyAnswer(in, value)))
 	return true
 }
-
-// legacyAnswer makes an answer fit the session's revision: sampling content is
-// a list only since 2025-11-25.
-func (c *call) legacyAnswer(in *input, value []byte) []byte {
-	out := append(make([]byte, 0, len(value)+2), '{')
-	out = jsonrpc.AppendMembers(out, value, isResultType)
-	out = append(out, '}')
-	if in.Method != mcp.MethodCreateMessage || c.x == nil || c.x.Session().Info().Version == mcp.Latest {
-		return out
-	}
-	content := jsonrpc.Get(out, "content")
-	list := jsonrpc.Array(content)
-	if !jsonrpc.IsArray(content) || !list.Next() {
-		return out
-	}
-	single := append([]byte(`{"content":`), list.Value()...)
-	if list.Next() {
-		return out // nothing older can express it: the server judges
-	}
-	rest := jsonrpc.AppendMembers(nil, out, func(name []byte) bool { return string(name) == "content" })
-	if len(rest) > 0 {
-		single = append(append(single, ','), rest...)
-	}
-	return append(single, '}')
-}
-
-func isResultType(name []byte) bool { return string(name) == "resultType" }
 
 // sure reports whether the server may be told something: whether no other
 // replica can have the call. mu is held.

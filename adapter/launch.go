@@ -61,7 +61,11 @@ func (c *call) sendPrepared(ctx context.Context, x *legacy.Exchange) (err error)
 		c.enter(running)
 	}
 	over := c.phase == done
-	live := err == nil && !over
+	unnamed := err == nil && over && c.nameless()
+	if unnamed {
+		c.abandonTask(x, "the client has gone")
+	}
+	live := err == nil && !over || unnamed
 	c.wake()
 	c.mu.Unlock()
 	switch {
@@ -110,7 +114,18 @@ func (c *call) prepare(ctx context.Context, s *legacy.Session, creds legacy.Cred
 		legacy.FreeText(text)
 		return nil, nil
 	}
-	x := s.Prepare(c.msgID, c, creds, c.eligible, c.askable, c.level)
+	text = c.forRevision(s.Info().Revision, text)
+	id := c.msgID
+	if c.tasked && c.callID == 0 {
+		text = c.asTask(text)
+	}
+	if c.callID != 0 {
+		id = c.callID
+	}
+	x := s.Prepare(id, c, creds, c.eligible, c.askable, c.level)
+	if id != c.msgID {
+		x.Continues(c.idText(c.msgID))
+	}
 	x.SetMessage(text)
 	if c.harmless {
 		x.KeepMessage()
@@ -151,6 +166,7 @@ func (c *call) checkRules(ctx context.Context, s *legacy.Session, creds legacy.C
 		return ErrGone
 	}
 	c.rules = rules
+	c.tasked = s.TaskSupport([]byte(name)) == mcp.TaskRequired
 	return checkParams(c.rounds[0].req, rules)
 }
 
@@ -191,7 +207,12 @@ func (c *call) follow(x *legacy.Exchange) {
 		c.relaunch()
 		return
 	}
+	next := c.dueTask(x)
 	x.Finish()
+	if next != nil {
+		c.pursue(next)
+		return
+	}
 	c.mu.Lock()
 	if c.x == x && (c.phase == done || c.estate != nil) {
 		c.x = nil // what is kept of the call needs no session

@@ -98,3 +98,19 @@ func credentials(req *Request) legacy.Credentials {
 	}
 	return creds
 }
+
+// forRevision makes a request's text fit the revision that the session speaks.
+func (c *call) forRevision(r mcp.Revision, text []byte) []byte {
+	if c.method != mcp.MethodComplete || r.Has(mcp.CompletionContext) {
+		return text
+	}
+	params := jsonrpc.Get(text, "params")
+	if jsonrpc.Get(params, "context") == nil {
+		return text
+	}
+	out := jsonrpc.AppendMembers(append(legacy.Text(), '{'), text, func(name []byte) bool { return string(name) == "params" })
+	out = append(out, `,"params":{`...)
+	out = jsonrpc.AppendMembers(out, params, func(name []byte) bool { return string(name) == "context" })
+	legacy.FreeText(text)
+	return append(out, "}}"...)
+}

@@ -31,6 +31,7 @@ func (c *call) park(r *callRound) {
 	}
 	now := time.Now()
 	c.withdrawn, c.kept = nil, false
+	c.unwatchTask() // while people think, nobody waits for news of it
 	c.round++
 	c.parkedAt, c.until = now, now.Add(e.settings.ParkTTL)
 	c.gathering().parked(len(c.inputs))
@@ -75,11 +76,14 @@ func (c *call) seal() []byte {
 		return c.engine.ring.Seal(nil, &plain)
 	}
 	if c.x != nil {
-		if at := c.x.Position(); at.Event != "" {
+		if at := c.x.Position(); at.Event != "" || c.task != nil {
 			t.Position = state.Position(at)
 		}
 	}
-	if t.Position.Event != "" || c.x == nil || c.replayable(c.x.Session()) {
+	if c.task != nil {
+		t.Task = string(c.task.id)
+	}
+	if t.Position.Event != "" || t.Task != "" || c.x == nil || c.replayable(c.x.Session()) {
 		c.describe(&t)
 	}
 	limit := set.MaxState
@@ -107,7 +111,7 @@ func (c *call) describe(t *state.Token) {
 			continue
 		}
 		q := state.Question{Key: in.Key, Method: kind, Digest: in.questionDigest(), ID: string(in.id), Hinted: in.hinted}
-		if t.Position.Event != "" {
+		if t.Position.Event != "" || t.Task != "" {
 			q.Params = in.Params
 		}
 		t.Inputs = append(t.Inputs, q)

@@ -22,10 +22,20 @@ func (c *call) Receive(m *jsonrpc.Message, borrowed bool) {
 		if m.IsRequest() {
 			c.refuse(m.ID, "the call is over")
 		}
+		c.lateTask(m)
+		return
+	}
+	if m.Method == mcp.NotifyTaskStatus || m.Method == mcp.NotifyElicitationCompleted {
+		c.noted(m)
 		return
 	}
 	c.fallback = nil
+	if c.task != nil && !m.IsResponse() {
+		c.task.times = 0
+	}
 	switch {
+	case m.Result != nil && c.mayBeTask() && c.beginTask(m.Result):
+	case m.Error != nil && c.doubtTask(m.Error):
 	case m.Result != nil:
 		c.finish(Outcome{Result: m.Result}, borrowed)
 	case m.Error != nil:
@@ -59,7 +69,10 @@ func (c *call) Fail(err error) {
 	if c.phase == done {
 		return
 	}
-	if errors.Is(err, legacy.ErrUnsent) && c.phase == running && c.x.HasMessage() {
+	if c.rejoin(err) {
+		return
+	}
+	if c.task == nil && errors.Is(err, legacy.ErrUnsent) && c.phase == running && c.x.HasMessage() {
 		c.restart = true // on a connection that is alive
 		c.enter(starting)
 		c.wake()
@@ -67,7 +80,7 @@ func (c *call) Fail(err error) {
 	}
 	// What has met no session has not run; what is harmless may run twice.
 	// Neither where the server has asked something already.
-	if !c.retried && (c.round == 0 || c.resent) && c.phase == running && len(c.inputs) == 0 &&
+	if c.task == nil && !c.retried && (c.round == 0 || c.resent) && c.phase == running && len(c.inputs) == 0 &&
 		(errors.Is(err, legacy.ErrSessionGone) || c.harmless && errors.Is(err, legacy.ErrBroken)) && c.x.HasMessage() {
 		c.retried, c.restart = true, true
 		c.enter(starting)
@@ -168,39 +181,21 @@ func withCode(raw []byte, code int) []byte {
 
 func isCode(name []byte) bool { return string(name) == "code" }
 
-// visit turns the legacy error "URL elicitation required" into input requests.
-// The server has ended the request, so that the retry sends it anew.
-func (c *call) visit(e *jsonrpc.Error) {
-	if !c.eligible || !c.caps().URL {
-		c.lost(missing(`{"elicitation":{"url":{}}}`))
-		return
-	}
-	list := jsonrpc.Array(jsonrpc.Get(e.Data, "elicitations"))
-	for list.Next() && len(c.inputs) < c.engine.settings.MaxInputs {
-		if jsonrpc.IsString(jsonrpc.Get(list.Value(), "url")) {
-			c.inputs = append(c.inputs, c.newInput(nil, mcp.MethodElicit, withURLMode(list.Value())))
-		}
-	}
-	if len(c.inputs) == 0 {
-		c.lost(&Refusal{Reason: ReasonUpstreamReply, Detail: "the server wants a URL visited, but names none", MayHaveRun: true})
-		return
-	}
-	c.resend = true
-	c.parkAt = time.Now()
-}
-
-func withURLMode(params []byte) []byte {
-	if jsonrpc.Get(params, "mode") != nil {
-		return params
-	}
-	out := append([]byte(`{"mode":"url"`), ',')
-	return append(jsonrpc.AppendMembers(out, params, nil), '}')
-}
-
 func missing(capability string) *Refusal {
 	return &Refusal{
 		Reason: ReasonMissingCapability, Required: []byte(capability), MayHaveRun: true,
 		Detail: "the server asks for what the client did not declare; declare the capability and send the request again",
+	}
+}
+
+// noted takes a notification that went to all calls of the session.
+func (c *call) noted(m *jsonrpc.Message) {
+	switch {
+	case m.Method == mcp.NotifyElicitationCompleted:
+		c.completed(jsonrpc.Get(m.Params, "elicitationId"))
+	case c.task.isOf(m.Params):
+		c.task.read(m.Params)
+		c.heard = time.Now()
 	}
 }
 

@@ -302,6 +302,8 @@ func (c *call) settle(was phase) {
 	if c.timer != nil {
 		c.timer.Stop()
 	}
+	c.unwatchTask()
+	c.unexpect()
 	if c.round == 0 {
 		return
 	}

@@ -17,7 +17,7 @@ import (
 type record struct {
 	session *legacy.Session
 	request string // the request id at the server
-	asked   []byte // raw ids of the open input requests, each behind its kind
+	asked   []byte // raw ids of the open input requests and of the task, each behind its kind
 	until   int64  // Unix nanoseconds; not before its request states are refused
 	since   uint64 // since when the call is this replica's, in Unix nanoseconds
 }
@@ -35,12 +35,12 @@ func (c *call) release() bool {
 		return false
 	}
 	at := c.x.Position()
-	if at.Event == "" {
+	if at.Event == "" && c.task == nil {
 		return false
 	}
 	s := c.x.Session()
 	rec := &record{
-		session: s, request: at.Request, asked: questionIDs(c.inputs),
+		session: s, request: at.Request, asked: c.task.pack(questionIDs(c.inputs)),
 		until: (c.until.Unix() + 2) * int64(time.Second), since: c.since,
 	}
 	if len(rec.asked) > maxAsked {
@@ -92,7 +92,7 @@ func (c *call) endAfar(asked []*input, why string) {
 	if at.Session == "" || at.Request == "" {
 		return
 	}
-	rec := &record{request: at.Request, asked: questionIDs(asked)}
+	rec := &record{request: at.Request, asked: c.task.pack(questionIDs(asked))}
 	key, creds := c.key, c.creds
 	c.engine.wg.Add(1)
 	go func() {
@@ -108,7 +108,7 @@ func (c *call) endAfar(asked []*input, why string) {
 
 // handOver lets go of a parked call for another replica. mu is held.
 func (c *call) handOver() bool {
-	if c.phase != parked || c.x == nil || c.estate != nil || c.driver != byGoroutine || c.x.Position().Event == "" {
+	if c.phase != parked || c.x == nil || c.estate != nil || c.driver != byGoroutine || c.x.Position().Event == "" && c.task == nil {
 		return false
 	}
 	c.engine.calls.forgetParked(c)
@@ -119,6 +119,8 @@ func (c *call) handOver() bool {
 // hush ends a parked call here, without a word to the server. mu is held.
 func (c *call) hush() {
 	c.x.Release()
+	c.unwatchTask()
+	c.unexpect()
 	c.x = nil
 	c.phase, c.forgotten = done, true // no other way leads from parked to an end that nobody hears of
 	c.err, c.elsewhere = errAway, true
@@ -228,6 +230,13 @@ func (rec *record) end(why string) {
 	for b := rec.asked; len(b) >= 2; {
 		id := b[2 : 2+int(b[1])]
 		text := []byte(nil)
+		if b[0] == taskKind {
+			if s.CancelsTasks() {
+				s.PostLater(s.Housekeeping(), taskCancel(legacy.Text(), s.AppendNewID(nil), id))
+			}
+			b = b[2+len(id):]
+			continue
+		}
 		if b[0] == 'e' {
 			text = jsonrpc.AppendResult(legacy.Text(), id, []byte(`{"action":"cancel"}`))
 		} else {

@@ -169,11 +169,7 @@ func (c *call) carryOn(req *Request, r *callRound) error {
 		return c.recover(req, r)
 	}
 	if c.resend {
-		c.resend, c.resent, c.inputs = false, true, nil
-		c.enter(starting)
-		c.x = nil
-		c.msgID = c.up.Server.NextID()
-		c.goLaunch(nil, c.appendRequest(legacy.Text(), req))
+		c.sendAnew(req)
 		return nil
 	}
 	answers := c.answers(req.InputResponses)
@@ -184,6 +180,7 @@ func (c *call) carryOn(req *Request, r *callRound) error {
 		c.enter(running)
 	}
 	c.arm()
+	c.watchTask()
 	c.parkAt = now
 	if len(answers) == 0 && len(c.inputs) > 0 {
 		return nil // nothing new: the missing ones are asked again
@@ -216,7 +213,7 @@ func (c *call) answers(responses []byte) []answer {
 	var found []answer
 	c.inputs = slices.DeleteFunc(c.inputs, func(in *input) bool {
 		value := jsonrpc.Get(responses, in.Key)
-		if value == nil || !c.engine.fits(in, value) {
+		if value == nil || !c.fits(in, value) {
 			return false
 		}
 		c.record(in, value)
@@ -334,7 +331,7 @@ const levelTime = 2 * time.Second
 // undelivered: the server did not take an answer. Where it has not seen it the
 // call waits on, for the same retry; else the call is lost. mu is held.
 func (c *call) undelivered(x *legacy.Exchange, answers []answer, err error) {
-	if c.phase == done || c.estate != nil || c.x != x { // the stream has broken, and the answers go another way
+	if c.phase == done || c.estate != nil || c.x != x && c.task == nil { // the stream has broken, and the answers go another way
 		return
 	}
 	reason := asRefusal(err, true)

@@ -60,6 +60,14 @@ func (r *callRound) Next(until time.Time) (Event, error) {
 			r.revive()
 			continue
 		}
+		if c.resend && c.phase == running {
+			if c.inline == r {
+				c.detach() // its exchange has ended, which is finished there
+			}
+			if len(c.inputs) == 0 { // what was to be visited has been
+				c.sendAnew(r.req)
+			}
+		}
 		if r.mustLetGo() {
 			c.park(r)
 			continue

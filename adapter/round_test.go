@@ -197,7 +197,7 @@ func TestAnswersBroughtAlong(t *testing.T) {
 func TestLegacyAnswer(t *testing.T) {
 	for version, want := range map[string]string{
 		"2025-11-25": `{"role":"assistant","content":[{"type":"text","text":"x"}],"model":"m","n":1.0}`,
-		"2025-06-18": `{"content":{"type":"text","text":"x"},"role":"assistant","model":"m","n":1.0}`,
+		"2025-06-18": `{"role":"assistant","content":{"type":"text","text":"x"},"model":"m","n":1.0}`,
 	} {
 		r := newRig(t, func(_ *Settings, _ *legacy.Settings, raw *rawserver.Settings) { raw.Version = version })
 		r.raw.Tool("poem", func(c *rawserver.Call) { c.Result(string(c.Ask(mcp.MethodCreateMessage, `{}`).Result)) })

@@ -58,7 +58,7 @@ func (c *call) strandAnswers(answers []answer, err, reason error) bool {
 		left.undelivered = append(left.undelivered, answer{in: a.in, value: a.content()})
 	}
 	switch {
-	case left.position.Event != "":
+	case left.position.Event != "", c.task != nil:
 	case c.replayable(c.x.Session()):
 		c.x.Cancel("the call runs again")
 		c.inputs = nil

@@ -47,6 +47,9 @@ func (e *Engine) inherit(up *upstream, req *Request, caps *mcp.Capabilities, t *
 			Detail: "the replica that held the call is gone, and nobody can go on with it: the server cannot resume its stream, and running it again might not be harmless",
 		}},
 	}
+	if t.Task != "" {
+		c.task = &task{id: []byte(t.Task), interval: usualPoll, token: t.Position.Request}
+	}
 	for i, n := range t.Asked {
 		c.asked[i] = int(n)
 	}
@@ -105,7 +108,7 @@ func (c *call) transcribe(responses []byte) []answer {
 	kept := c.inputs[:0]
 	for _, in := range c.inputs {
 		value := jsonrpc.Get(responses, in.Key)
-		if value == nil || in.Params != nil && !c.engine.fits(in, value) || in.Params == nil && !jsonrpc.IsObject(value) {
+		if value == nil || in.Params != nil && !c.fits(in, value) || in.Params == nil && !jsonrpc.IsObject(value) {
 			kept = append(kept, in)
 			continue
 		}
@@ -142,7 +145,7 @@ func (c *call) record(in *input, value []byte) {
 // goOn is the ladder's lower part: take over, replay, or say so.
 func (c *call) goOn(ctx context.Context, left *estate, answered []answer, text []byte, r *callRound) {
 	c.catchBreath(ctx)
-	if left.position.Event != "" {
+	if left.position.Event != "" || c.joins(&left.position) {
 		err := c.takeOver(ctx, &left.position, answered, r)
 		if err == nil {
 			legacy.FreeText(text)
@@ -242,10 +245,9 @@ func (c *call) takeOver(ctx context.Context, at *state.Position, answered []answ
 		s.Return(c.eligible)
 		return nil
 	}
-	x := s.Resume(at.Request, at.Event, c, creds, c.eligible, c.askable, level)
-	c.x = x
+	x := c.comeBack(s, at, creds, level)
 	c.mu.Unlock()
-	if err := x.Open(ctx); err != nil {
+	if x, err = c.open(ctx, x, at); err != nil {
 		c.mu.Lock()
 		c.x = nil
 		c.mu.Unlock()
@@ -261,6 +263,7 @@ func (c *call) takeOver(ctx context.Context, at *state.Position, answered []answ
 	if len(answered) > 0 {
 		c.parkAt = c.parkAt.Add(c.engine.settings.Gather)
 	}
+	c.watchTask()
 	c.wake()
 	c.mu.Unlock()
 	if over {
@@ -273,7 +276,9 @@ func (c *call) takeOver(ctx context.Context, at *state.Position, answered []answ
 	c.engine.wg.Add(1)
 	go c.follow(x)
 	for i, a := range answered {
+		c.mu.Lock()
 		a.text = jsonrpc.AppendResult(legacy.Text(), a.in.id, c.legacyAnswer(a.in, a.value))
+		c.mu.Unlock()
 		err := c.engine.sure(ctx)
 		if err == nil {
 			err = c.post(ctx, s, creds, a.text)
@@ -339,6 +344,8 @@ func (c *call) replay(ctx context.Context, s *legacy.Session, left *estate, text
 	c.known, c.transcript, c.transcriptBytes = c.transcript, nil, 0
 	c.inputs, c.names, c.asked, c.x, c.moving = nil, nil, [3]int{}, nil, false
 	c.fallback, c.resent, c.retried = left, true, false
+	c.unwatchTask()
+	c.task, c.callID = nil, 0
 	if c.phase != done {
 		c.phase = starting // as enter would for a request that has met no session
 	}

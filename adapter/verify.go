@@ -213,6 +213,8 @@ func (c *call) surrender() {
 	if c.timer != nil {
 		c.timer.Stop()
 	}
+	c.unwatchTask()
+	c.unexpect()
 	c.result, c.err = nil, errAway // whoever has the call says how it ended
 	c.elsewhere = true
 	c.restart, c.forgotten, c.estate = false, true, nil

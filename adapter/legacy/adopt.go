@@ -105,7 +105,7 @@ func (s *Server) infoFor(version string) *Info {
 	if info := s.info.Load(); info != nil && info.Version == version {
 		return info
 	}
-	return &Info{Version: version, Capabilities: []byte("{}")}
+	return &Info{Version: version, Revision: mcp.ParseRevision(version), Capabilities: []byte("{}")}
 }
 
 // infoOfPeers is infoFor, but asks the peers where this replica has seen no

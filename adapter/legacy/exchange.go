@@ -47,6 +47,9 @@ type Exchange struct {
 	ended   bool            // the sink has had its last word; guarded by session.mu
 	resumed *resumption     // of an exchange that Resume made; else nil
 	spoilt  error           // why the session's channel will bring no response; guarded by session.mu
+
+	continues bool   // another request may go on with it, in its place on the session
+	also      string // another id under which messages for it come, without quotes, or ""; guarded by session.mu
 }
 
 type phase uint8
@@ -394,8 +397,10 @@ func (x *Exchange) pass(m jsonrpc.Message, borrowed bool) {
 // respond ends the exchange with its response.
 func (x *Exchange) respond(m *jsonrpc.Message, borrowed bool) {
 	if x.session.end(x) {
-		// Before the client hears of it: its next call finds this place free.
-		x.vacate()
+		if !x.continues {
+			// Before the client hears of it: its next call finds this place free.
+			x.vacate()
+		}
 		x.sink.Receive(m, borrowed)
 	}
 }
@@ -443,6 +448,11 @@ func asBroken(err error) error {
 // caller's to Cancel it first.
 func (x *Exchange) Finish() {
 	complete := !x.session.end(x) // it had ended before
+	if x.continues {
+		x.session.mu.Lock()
+		x.session.unalias(x)
+		x.session.mu.Unlock()
+	}
 	if x.message != nil {
 		putText(x.message)
 		x.message = nil

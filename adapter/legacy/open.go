@@ -130,7 +130,7 @@ func (s *Session) setHeads() {
 	if s.id != "" {
 		s.head = appendField(s.head, "Mcp-Session-Id", s.id)
 	}
-	if s.info.Version != "" && s.channel == nil {
+	if s.info.Revision.Has(mcp.VersionHeader) && s.channel == nil {
 		s.head = appendField(s.head, "MCP-Protocol-Version", s.info.Version)
 	}
 	s.postHead = s.server.endpoint.appendHead(nil, "POST", s.target)
@@ -163,7 +163,7 @@ func (i *Info) read(result []byte) error {
 	if !mcp.LegacyVersion(version) {
 		return fmt.Errorf("%w: initialize was answered with protocol version %.40q", ErrMalformed, version)
 	}
-	i.Version = version
+	i.Version, i.Revision = version, mcp.ParseRevision(version)
 	if info := jsonrpc.Get(result, "serverInfo"); jsonrpc.IsObject(info) {
 		i.ServerInfo = info
 	}
@@ -179,6 +179,9 @@ func (i *Info) read(result []byte) error {
 	}
 	i.Logging = jsonrpc.IsObject(jsonrpc.Get(i.Capabilities, "logging"))
 	i.Tools = jsonrpc.IsObject(jsonrpc.Get(i.Capabilities, "tools"))
+	tasks := jsonrpc.Get(i.Capabilities, "tasks")
+	i.TaskCalls = i.Revision.Has(mcp.Tasks) && jsonrpc.IsObject(jsonrpc.Get(jsonrpc.Get(jsonrpc.Get(tasks, "requests"), "tools"), "call"))
+	i.TaskCancel = jsonrpc.IsObject(jsonrpc.Get(tasks, "cancel"))
 	i.ToolsList, i.PromptsList, i.ResList = changes("tools"), changes("prompts"), changes("resources")
 	i.Subscribe = string(jsonrpc.Get(jsonrpc.Get(i.Capabilities, "resources"), "subscribe")) == "true"
 	return nil

@@ -161,6 +161,8 @@ func (s *Session) hearNote(p *parcel) {
 		s.notify(&m)
 	case mcp.NotifyPromptsChanged, mcp.NotifyResourcesChanged, mcp.NotifyResourceUpdated:
 		s.notify(&m)
+	case mcp.NotifyTaskStatus, mcp.NotifyElicitationCompleted:
+		s.spread(&m)
 	}
 }
 

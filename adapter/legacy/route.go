@@ -205,6 +205,9 @@ func (s *Session) routeNotification(x *Exchange, m *jsonrpc.Message, borrowed bo
 	case mcp.NotifyCancelled:
 		s.withdrawnHere(m)
 		s.tellNote(m)
+	case mcp.NotifyTaskStatus, mcp.NotifyElicitationCompleted:
+		s.spread(m)
+		s.tellNote(m)
 	case mcp.NotifyToolsChanged, mcp.NotifyPromptsChanged, mcp.NotifyResourcesChanged, mcp.NotifyResourceUpdated:
 		if m.Method == mcp.NotifyToolsChanged {
 			s.entry.forgetTools()

@@ -15,11 +15,14 @@ type Info struct {
 	raw []byte // the initialize result, which the other slices alias
 
 	Version      string // negotiated revision
+	Revision     mcp.Revision
 	ServerInfo   []byte // raw
 	Capabilities []byte // raw
 	Instructions []byte // raw JSON string, or nil
 
 	Logging     bool
+	TaskCalls   bool // tasks.requests.tools.call
+	TaskCancel  bool // tasks.cancel
 	Tools       bool
 	Subscribe   bool // resources.subscribe
 	ToolsList   bool // tools.listChanged
@@ -73,7 +76,8 @@ type Session struct {
 
 	mu        sync.Mutex
 	calls     map[uint64]*Exchange
-	foreign   map[string]*Exchange // of calls, those whose id another replica has made
+	foreign   map[string]*Exchange // of calls, those whose id another replica has made, or that have another
+	expecting map[Sink]struct{}    // who wants to hear of interactions that are over
 	listeners map[Listener]struct{}
 	topics    map[string]*topic
 	orphans   []Orphan
@@ -126,6 +130,9 @@ func (s *Session) end(x *Exchange) bool {
 	delete(s.calls, x.id)
 	if id := x.foreign(); id != "" && s.foreign[id] == x {
 		delete(s.foreign, id)
+	}
+	if !x.continues { // else what comes now is for the request that goes on
+		s.unalias(x)
 	}
 	s.levels[x.level]--
 	return true

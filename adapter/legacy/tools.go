@@ -14,19 +14,26 @@ import (
 // tools remembers, for one key, which tools mirror arguments into headers. Few
 // do, and only those are kept.
 type tools struct {
-	mu       sync.Mutex
+	mu sync.Mutex
+	listing
+	listed  bool      // the server has said once
+	err     error     // why it was not listed last
+	until   time.Time // zero: not known
+	pending chan struct{}
+}
+
+// listing is what is kept of the answers to tools/list.
+type listing struct {
 	rules    map[string][]mcp.ParamRule
 	harmless map[string]struct{}
-	listed   bool      // the server has said once
-	err      error     // why it was not listed last
-	until    time.Time // zero: not known
-	pending  chan struct{}
+	tasks    map[string]mcp.TaskSupport // of the tools that may run as tasks
 }
 
 // maxRuled bounds the tools whose rules are kept.
 const maxRuled = 1024
 
-// maxHarmless bounds the tools that are remembered as harmless.
+// maxHarmless bounds the tools that are remembered as harmless, and those that
+// run as tasks.
 const maxHarmless = 4096
 
 // maxPages bounds how many pages of tools/list are read.
@@ -99,7 +106,7 @@ func (s *Session) LoadRules(ctx context.Context, creds Credentials) {
 			return
 		}
 	}
-	rules, harmless, err := s.readTools(ctx, creds)
+	read, err := s.readTools(ctx, creds)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	close(t.pending)
@@ -115,40 +122,46 @@ func (s *Session) LoadRules(ctx context.Context, creds Credentials) {
 			ttl = min(ttl, away)
 		}
 	} else {
-		t.rules, t.harmless, t.listed = rules, harmless, true
+		t.listing, t.listed = read, true
 	}
 	t.until = time.Now().Add(ttl)
 }
 
-func (s *Session) readTools(ctx context.Context, creds Credentials) (rules map[string][]mcp.ParamRule, harmless map[string]struct{}, err error) {
-	harmless = make(map[string]struct{})
+func (s *Session) readTools(ctx context.Context, creds Credentials) (read listing, err error) {
+	read.harmless = make(map[string]struct{})
 	var params []byte
 	for range maxPages {
 		result, err := s.Request(ctx, creds, mcp.MethodToolsList, params)
 		if err != nil {
-			return nil, nil, err
+			return listing{}, err
 		}
-		if rules = s.addRules(rules, harmless, result); len(rules) > maxRuled {
-			return nil, nil, fmt.Errorf("%w: more than %d tools mirror arguments into headers", ErrMalformed, maxRuled)
+		if s.addTools(&read, result); len(read.rules) > maxRuled {
+			return listing{}, fmt.Errorf("%w: more than %d tools mirror arguments into headers", ErrMalformed, maxRuled)
 		}
 		cursor := jsonrpc.Get(result, "nextCursor")
 		if !jsonrpc.IsString(cursor) {
-			return rules, harmless, nil
+			return read, nil
 		}
 		params = append(append([]byte(`{"cursor":`), cursor...), '}')
 	}
-	return rules, harmless, fmt.Errorf("%w: more than %d pages of tools", ErrMalformed, maxPages)
+	return read, fmt.Errorf("%w: more than %d pages of tools", ErrMalformed, maxPages)
 }
 
-func (s *Session) addRules(rules map[string][]mcp.ParamRule, harmless map[string]struct{}, result []byte) map[string][]mcp.ParamRule {
+func (s *Session) addTools(read *listing, result []byte) {
 	list := jsonrpc.Array(jsonrpc.Get(result, "tools"))
 	for list.Next() {
 		name, ok := jsonrpc.Unquote(jsonrpc.Get(list.Value(), "name"))
 		if !ok {
 			continue
 		}
-		if len(harmless) < maxHarmless && isHarmless(jsonrpc.Get(list.Value(), "annotations")) {
-			harmless[name] = struct{}{}
+		if len(read.harmless) < maxHarmless && isHarmless(jsonrpc.Get(list.Value(), "annotations")) {
+			read.harmless[name] = struct{}{}
+		}
+		if support := s.info.taskTools(list.Value()); support != mcp.TaskForbidden && len(read.tasks) < maxHarmless {
+			if read.tasks == nil {
+				read.tasks = make(map[string]mcp.TaskSupport)
+			}
+			read.tasks[name] = support
 		}
 		found, err := mcp.ParamRules(jsonrpc.Get(list.Value(), "inputSchema"))
 		if err != nil {
@@ -157,13 +170,12 @@ func (s *Session) addRules(rules map[string][]mcp.ParamRule, harmless map[string
 			continue
 		}
 		if len(found) > 0 {
-			if rules == nil {
-				rules = make(map[string][]mcp.ParamRule)
+			if read.rules == nil {
+				read.rules = make(map[string][]mcp.ParamRule)
 			}
-			rules[name] = found
+			read.rules[name] = found
 		}
 	}
-	return rules
 }
 
 func isHarmless(annotations []byte) bool {

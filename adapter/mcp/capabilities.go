@@ -55,15 +55,37 @@ func ParseCapabilities(raw []byte) (*Capabilities, error) {
 	return c, nil
 }
 
-// legacyCapabilities leaves out what must not reach a legacy server: its own
-// tasks, which a modern client cannot follow.
+// legacyCapabilities leaves out what must not reach a legacy server (see
+// differences): its own tasks, and the extension that replaces them, which a
+// modern client speaks; and that it would be told when the roots change.
 func legacyCapabilities(raw []byte) ([]byte, error) {
-	text := append([]byte{'{'}, jsonrpc.AppendMembers(nil, raw, func(name []byte) bool { return string(name) == "tasks" })...)
+	text := []byte{'{'}
+	for c := jsonrpc.Object(raw); c.Next(); {
+		value := c.Value()
+		switch string(c.Name()) {
+		case "tasks":
+			continue
+		case "roots":
+			value = without(value, "listChanged")
+		case "extensions":
+			value = without(value, ExtensionTasks)
+		}
+		if len(text) > 1 {
+			text = append(text, ',')
+		}
+		text = append(append(append(text, c.RawName()...), ':'), value...)
+	}
 	value := jsontext.Value(append(text, '}'))
 	if err := value.Canonicalize(); err != nil {
 		return nil, fmt.Errorf("capabilities: %w", err)
 	}
 	return bytes.Clone(value), nil
+}
+
+// without is an object without one member.
+func without(object []byte, name string) []byte {
+	out := jsonrpc.AppendMembers([]byte{'{'}, object, func(n []byte) bool { return string(n) == name })
+	return append(out, '}')
 }
 
 // Any reports whether the client can be asked anything at all.

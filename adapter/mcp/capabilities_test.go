@@ -15,7 +15,10 @@ func TestParseCapabilities(t *testing.T) {
 		{`{"elicitation":{"url":true}}`, Capabilities{Raw: `{"elicitation":{"url":true}}`, Form: true}},
 		{`{"sampling":{}}`, Capabilities{Raw: `{"sampling":{}}`, Sampling: true}},
 		{`{"sampling":{"tools":{},"context":{}}}`, Capabilities{Raw: `{"sampling":{"context":{},"tools":{}}}`, Sampling: true, SamplingTools: true}},
-		{`{"roots":{"listChanged":true}}`, Capabilities{Raw: `{"roots":{"listChanged":true}}`, Roots: true}},
+		// No modern client can tell that its roots have changed.
+		{`{"roots":{"listChanged":true,"x":1}}`, Capabilities{Raw: `{"roots":{"x":1}}`, Roots: true}},
+		// The extension is spoken to clients only.
+		{`{"extensions":{"io.modelcontextprotocol/tasks":{},"a/b":{"c":1}}}`, Capabilities{Raw: `{"extensions":{"a/b":{"c":1}}}`}},
 		{`{"experimental":{"x":1.0},"extensions":{}}`, Capabilities{Raw: `{"experimental":{"x":1},"extensions":{}}`}},
 		{`{"future":[3]}`, Capabilities{Raw: `{"future":[3]}`}},
 		// A modern client cannot follow legacy tasks.
@@ -44,7 +47,7 @@ func TestParseCapabilities(t *testing.T) {
 
 // Sessions are pooled by what clients declare, not by how they spell it.
 func TestCapabilitiesHaveOneText(t *testing.T) {
-	const want = `{"elicitation":{"form":{},"url":{}},"roots":{"listChanged":true},"sampling":{}}`
+	const want = `{"elicitation":{"form":{},"url":{}},"roots":{},"sampling":{}}`
 	for _, raw := range []string{
 		want,
 		`{"sampling":{},"roots":{"listChanged":true},"elicitation":{"url":{},"form":{}}}`,

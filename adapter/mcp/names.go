@@ -25,6 +25,9 @@ const (
 	MethodElicit        = "elicitation/create"
 	MethodCreateMessage = "sampling/createMessage"
 	MethodRootsList     = "roots/list"
+	MethodTaskGet       = "tasks/get"
+	MethodTaskResult    = "tasks/result"
+	MethodTaskCancel    = "tasks/cancel"
 )
 
 // Notifications.
@@ -38,7 +41,8 @@ const (
 	NotifyResourcesChanged     = "notifications/resources/list_changed"
 	NotifyResourceUpdated      = "notifications/resources/updated"
 	NotifyAcknowledged         = "notifications/subscriptions/acknowledged"
-	NotifyElicitationCompleted = "notifications/elicitation/complete"
+	NotifyElicitationCompleted = "notifications/elicitation/complete" // legacy, 2025-11-25
+	NotifyTaskStatus           = "notifications/tasks/status"         // likewise
 )
 
 // Keys of _meta. Spec 2026-07-28, basic/index, "_meta".
@@ -49,6 +53,7 @@ const (
 	MetaLogLevel           = "io.modelcontextprotocol/logLevel"
 	MetaServerInfo         = "io.modelcontextprotocol/serverInfo"
 	MetaSubscriptionID     = "io.modelcontextprotocol/subscriptionId"
+	ExtensionTasks         = "io.modelcontextprotocol/tasks"
 	MetaRelatedTask        = "io.modelcontextprotocol/related-task" // legacy, 2025-11-25
 	MetaProgressToken      = "progressToken"
 
@@ -84,13 +89,7 @@ const (
 )
 
 // LegacyVersion reports whether v is a revision with a handshake.
-func LegacyVersion(v string) bool {
-	switch v {
-	case Version20241105, Version20250326, Version20250618, Version20251125:
-		return true
-	}
-	return false
-}
+func LegacyVersion(v string) bool { return ParseRevision(v).Legacy() }
 
 // Error codes. Spec 2026-07-28, basic/index, "Error Codes". The last two are
 // legacy codes, which a modern server must not send.

@@ -9,11 +9,11 @@ import (
 // The plain form of a token, in order:
 //
 //   - Call, Principal, Request;
-//   - one byte: the revision's index, and a bit each for Cut and Released;
+//   - one byte: the revision's index, and a bit each for Cut, Released, and whether there is a Task;
 //   - varints: Round, Expires (zigzag), Ran, Asked, the lengths of Owner,
 //     Upstream and the rest of Position, how many inputs and answers there are,
 //     and how long the JSON objects are together;
-//   - the texts that the lengths are of;
+//   - the texts that the lengths are of, and Task, if any, after its length;
 //   - each input: kind and Hinted in one byte, Digest, then Key and ID, each
 //     after its length, and the length of Params;
 //   - each answer: the same without ID, and with the length of Value;
@@ -26,7 +26,8 @@ const (
 	flagRevision = 1<<3 - 1
 	flagCut      = 1 << 3
 	flagReleased = 1 << 4
-	flagsKnown   = flagRevision | flagCut | flagReleased
+	flagTask     = 1 << 5
+	flagsKnown   = flagRevision | flagCut | flagReleased | flagTask
 
 	// minEntry is the length of an answer whose texts are empty; inputs are longer.
 	minEntry = 1 + 16 + 1 + 1
@@ -42,6 +43,9 @@ func (t *Token) appendPlain(dst []byte) []byte {
 	}
 	if t.Released {
 		flags |= flagReleased
+	}
+	if t.Task != "" {
+		flags |= flagTask
 	}
 	dst = append(dst, flags)
 	dst = binary.AppendUvarint(dst, uint64(t.Round))
@@ -66,6 +70,10 @@ func (t *Token) appendPlain(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(objects))
 	for _, s := range texts {
 		dst = append(dst, s...)
+	}
+	if t.Task != "" {
+		dst = binary.AppendUvarint(dst, uint64(len(t.Task)))
+		dst = append(dst, t.Task...)
 	}
 	for i := range t.Inputs {
 		q := &t.Inputs[i]
@@ -135,6 +143,11 @@ func (t *Token) readPlain(b []byte) bool {
 	r.text = string(r.b)
 	t.Owner, t.Upstream = r.string(texts[0]), r.string(texts[1])
 	t.Position.Session, t.Position.Event, t.Position.Request = r.string(texts[2]), r.string(texts[3]), r.string(texts[4])
+	if t.Task = ""; flags&flagTask != 0 {
+		if t.Task = r.string(r.uvarint()); t.Task == "" {
+			return false
+		}
+	}
 	if inputs > 0 {
 		t.readInputs(&r, int(inputs))
 	}

@@ -23,6 +23,7 @@ type Token struct {
 
 	Ran        uint32     // seconds that the call had run when it parked: calls.max_duration goes on from there
 	Position   Position   // where the call stands upstream; zero: it cannot be found again
+	Task       string     // raw JSON string: the server's name for the task that the call runs as (2025-11-25), or ""
 	Asked      [3]uint32  // how many input requests without a hinted key there were, by Kind: the ordinals of their keys
 	Inputs     []Question // open input requests, in order
 	Transcript []Answer   // consumed input responses, oldest first
@@ -47,6 +48,7 @@ const (
 	MaxSession    = 4 << 10 // bytes of Position.Session
 	MaxEvent      = 4 << 10 // bytes of Position.Event
 	MaxRequest    = 128     // bytes of Position.Request
+	MaxTask       = 1 << 10 // bytes of Task
 	MaxKey        = 256     // bytes of a Question's or Answer's Key
 	MaxID         = 1 << 10 // bytes of a Question's ID
 	MaxObject     = 1 << 20 // bytes of a Question's Params or an Answer's Value
@@ -56,7 +58,7 @@ const (
 // servers and clients had a say in is within the limits and of a known kind. A
 // token that is not valid is so without Position, Inputs and Transcript.
 func (t *Token) Valid() bool {
-	return t.Position.valid() &&
+	return t.Position.valid() && (t.Task == "" || isString(t.Task)) &&
 		len(t.Inputs) <= MaxInputs && len(t.Transcript) <= MaxTranscript &&
 		!slices.ContainsFunc(t.Inputs, Question.invalid) &&
 		!slices.ContainsFunc(t.Transcript, Answer.invalid)
@@ -86,4 +88,11 @@ func revisionOf(version string) int {
 		}
 	}
 	return len(revisions)
+}
+
+// isString looks at the quotes only: what is between them was read as JSON
+// before it was sealed.
+func isString(raw string) bool {
+	n := len(raw)
+	return n >= len(`""`) && n <= MaxTask && raw[0] == '"' && raw[n-1] == '"'
 }

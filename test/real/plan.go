@@ -83,6 +83,7 @@ func plan() []pair {
 		{name: "plain", capabilities: nothing, steps: slices.Concat(lists(), withoutCapabilities())},
 		{name: "logging", capabilities: withoutRoots, steps: logging("debug")},
 		{name: "quiet", capabilities: withoutRoots, steps: logging("")},
+		{name: "researching", capabilities: everything, steps: research()},
 		{name: "listening", capabilities: everything, steps: listening()},
 		{name: tasksPair, capabilities: withTasks, steps: lists(), directly: true},
 	}

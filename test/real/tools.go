@@ -113,20 +113,15 @@ func zipping() []step {
 	}
 }
 
-// taskTools are the tools that work only with the legacy revision's tasks,
-// which Holdfast does not drive. A call without has to end, and to say why.
+// taskTools are the tools that are there only for a client that runs tasks for
+// its server. A call without has to end, and to say why.
 func taskTools() []step {
-	const (
-		required = "it runs only as a legacy task (params.task, execution.taskSupport: required), and those are not driven yet"
-		offered  = "the server offers it only to clients that can run legacy tasks for it (capabilities.tasks.requests), and those are not driven yet"
-	)
 	steps := []step{
-		tool("simulate-research-query", object{"topic": "clocks", "ambiguous": true}),
 		tool("trigger-sampling-request-async", object{"prompt": "clocks"}),
 		tool("trigger-elicitation-request-async", object{}),
 	}
-	for i, reason := range []string{required, offered, offered} {
-		steps[i].uncovered = reason
+	for i := range steps {
+		steps[i].uncovered = "the server offers it only to clients that run tasks for it (capabilities.tasks.requests), and Holdfast runs none: it answers when its client has"
 	}
 	return steps
 }
