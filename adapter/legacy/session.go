@@ -214,23 +214,8 @@ func (e *endpoint) settle(c *conn) {
 // Request sends a request of our own and waits for its response. A JSON-RPC
 // error comes back as *jsonrpc.Error.
 func (s *Session) Request(ctx context.Context, creds Credentials, method string, params []byte) ([]byte, error) {
-	answer := &answer{}
-	x := s.Prepare(s.server.NextID(), answer, creds, false, false, mcp.LevelNone)
-	s.entry.hold(s)
-	defer x.Finish()
-	x.SetMessage(jsonrpc.AppendRequest(Text(), x.AppendID(nil), method, params))
-	if err := x.Send(ctx, true); err != nil {
-		return nil, err
-	}
-	stop := context.AfterFunc(ctx, x.Abort)
-	defer stop()
-	for !x.Run(ctx) { // a question inside a request of our own is routed as any other
-	}
-	if err := ctx.Err(); err != nil && !x.Ended() {
-		x.Cancel("timed out")
-		return nil, err
-	}
-	return answer.result, answer.err
+	result, _, err := s.Inquire(ctx, creds, method, params)
+	return result, err
 }
 
 // answer is the sink of a request of our own.

@@ -154,7 +154,7 @@ func (s *Session) addTools(read *listing, result []byte) {
 		if !ok {
 			continue
 		}
-		if len(read.harmless) < maxHarmless && isHarmless(jsonrpc.Get(list.Value(), "annotations")) {
+		if len(read.harmless) < maxHarmless && IsHarmless(jsonrpc.Get(list.Value(), "annotations")) {
 			read.harmless[name] = struct{}{}
 		}
 		if support := s.info.taskTools(list.Value()); support != mcp.TaskForbidden && len(read.tasks) < maxHarmless {
@@ -178,7 +178,8 @@ func (s *Session) addTools(read *listing, result []byte) {
 	}
 }
 
-func isHarmless(annotations []byte) bool {
+// IsHarmless reports whether a tool's annotations say that it may run twice.
+func IsHarmless(annotations []byte) bool {
 	return string(jsonrpc.Get(annotations, "readOnlyHint")) == "true" || string(jsonrpc.Get(annotations, "idempotentHint")) == "true"
 }
 

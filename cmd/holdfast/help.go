@@ -17,6 +17,7 @@ usage: holdfast COMMAND [flags]
   run      start one legacy server, and serve it to modern clients
   config   print the settings that serve would use, or their table
   keygen   print a new request-state key
+  inspect  tell what a legacy server is, and what Holdfast would do for it
   call     call a tool of a modern MCP server, for people
   replicas list the replicas that one of them knows
   version  print the version of this program and its parts
@@ -98,6 +99,8 @@ func runHelp(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 			text = versionUsage
 		case "keygen":
 			text = keygenUsage
+		case "inspect":
+			text = inspectUsage
 		case "replicas":
 			text = replicasUsage
 		case "call":

@@ -36,6 +36,8 @@ func run(ctx context.Context, args, environ []string, stdin io.Reader, stdout, s
 		return runVersion(args, stdout, stderr)
 	case "keygen":
 		return runKeygen(args, stdout, stderr)
+	case "inspect":
+		return runInspect(ctx, args, environ, stdout, stderr)
 	case "replicas":
 		return runReplicas(ctx, args, environ, stdout, stderr)
 	case "call":

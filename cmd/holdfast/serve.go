@@ -172,15 +172,7 @@ func shutdown(ctx context.Context, c config.Shutdown, engine *adapter.Engine, fr
 func newEngine(c *config.Config, environ []string, replica string, peers *link, ring *state.Ring, log zerolog.Logger, reg prometheus.Registerer) (*adapter.Engine, error) {
 	var upstreams []adapter.Upstream
 	for _, u := range c.Upstreams {
-		settings := legacySettings(c, u)
-		if u.Command != "" {
-			var missing []string
-			settings.Transport = legacy.TransportStdio
-			settings.Command, missing = commandSettings(c, u, environ)
-			for _, name := range missing {
-				log.Warn().Str("upstream", u.Name).Str("variable", name).Msg("a variable that the upstream's command is to inherit is not set")
-			}
-		}
+		settings := upstreamSettings(c, u, environ, log)
 		settings.IDPrefix = replica
 		settings.Affinity = c.Sessions.Affinity == config.AffinityHome
 		settings.Peers = adapter.NewPeers(peers, ring, replica, u.Name)
@@ -232,6 +224,21 @@ func replicaID() string {
 	var b [4]byte
 	_, _ = rand.Read(b[:]) // never fails, says crypto/rand
 	return hex.EncodeToString(b[:])
+}
+
+// upstreamSettings are legacySettings with the command, where the upstream is one.
+func upstreamSettings(c *config.Config, u config.Upstream, environ []string, log zerolog.Logger) legacy.Settings {
+	settings := legacySettings(c, u)
+	if u.Command == "" {
+		return settings
+	}
+	var missing []string
+	settings.Transport = legacy.TransportStdio
+	settings.Command, missing = commandSettings(c, u, environ)
+	for _, name := range missing {
+		log.Warn().Str("upstream", u.Name).Str("variable", name).Msg("a variable that the upstream's command is to inherit is not set")
+	}
+	return settings
 }
 
 func legacySettings(c *config.Config, u config.Upstream) legacy.Settings {
