@@ -19,7 +19,7 @@ func TestRead(t *testing.T) {
 		"error":                     {`{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":""}}`, "", "", jsonrpc.CodeInvalidRequest},
 		"error without an id":       {`{"jsonrpc":"2.0","error":{"code":1,"message":""}}`, "", "", jsonrpc.CodeInvalidRequest},
 		"too deep, but with its id": {`{"jsonrpc":"2.0","id":7,"method":"m","params":{"a":[[[]]]}}`, "7", "", jsonrpc.CodeInvalidRequest},
-		"no JSON":                   {`{"jsonrpc":"2.0","id":7,`, "", "", jsonrpc.CodeParse},
+		"no JSON":                   {`{"jsonrpc":"2.0","id":7,`, "7", "", jsonrpc.CodeParse},
 	} {
 		msg, id, err := Read([]byte(test.text), 4)
 		code := 0
