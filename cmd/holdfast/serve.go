@@ -175,6 +175,7 @@ func newEngine(c *config.Config, environ []string, replica string, peers *link, 
 		settings := legacySettings(c, u)
 		if u.Command != "" {
 			var missing []string
+			settings.Transport = legacy.TransportStdio
 			settings.Command, missing = commandSettings(c, u, environ)
 			for _, name := range missing {
 				log.Warn().Str("upstream", u.Name).Str("variable", name).Msg("a variable that the upstream's command is to inherit is not set")
