@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 
+	"golang.org/x/term"
+
 	"github.com/holdfast-mcp/holdfast/config"
 	"github.com/holdfast-mcp/holdfast/proxy/stdio"
 )
@@ -52,6 +54,9 @@ func runRun(ctx context.Context, args, environ []string, stdin io.Reader, stdout
 	if *onStreams {
 		if std, err = openStreams(stdin, stdout); err != nil {
 			return failed(stderr, name, err)
+		}
+		if file, ok := stderr.(*os.File); ok && !term.IsTerminal(int(file.Fd())) {
+			stderr = stdio.OpenLog(file)
 		}
 		// A client that is gone must not end the process before it has ended its
 		// children: os/signal, "SIGPIPE". Standard error may be the client's too.

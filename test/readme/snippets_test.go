@@ -30,8 +30,8 @@ var stubs = map[string]string{
 	exit
 fi
 [ "$1" != serve ] || { shift; set -- config "$@"; }` + "\n\"$BINARY\" \"$@\" || { echo \"$@\" >>\"$FAILED\"; exit 1; }\n",
-	"go":       `case "$1" in run | test) [ -d "$ROOT/$2" ] ;; *) false ;; esac` + "\n",
-	"make":     "exit 0\n",
+	"go":   `case "$1" in run | test) [ -d "$ROOT/$2" ] ;; *) false ;; esac` + "\n",
+	"make": "exit 0\n",
 }
 
 // TestSnippets runs what the page says, with the curl that is installed, where
