@@ -45,7 +45,7 @@ type Session struct {
 	// channel is where the server has one stream for all of the session; nil for
 	// Streamable HTTP.
 	channel channel
-	target  string // where HTTP+SSE wants its POSTs; "": the upstream's own URL
+	target  string        // where HTTP+SSE wants its POSTs; "": the upstream's own URL
 	answers int           // that came on the channel; its reader's own
 	unread  chan struct{} // closed once nobody reads the channel any more
 
