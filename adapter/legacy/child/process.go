@@ -81,6 +81,7 @@ func Start(c *Command, log zerolog.Logger) (*Process, error) {
 		p.closeFiles()
 		return nil, fmt.Errorf("%w: %w", ErrNotRunnable, err)
 	}
+	c.Guard.begins(cmd.Process.Pid)
 	p.lines = newLines(p.stdout, c.MaxLine)
 	p.wg.Add(2)
 	go func() {
@@ -157,22 +158,32 @@ func (p *Process) giveUp(why error) error {
 // Story says how the process has ended and what it said last on standard error.
 // It waits for its end at most for the given time.
 func (p *Process) Story(wait time.Duration) string {
+	story := "its process runs"
 	t := time.NewTimer(wait)
 	defer t.Stop()
-	story := "its process runs"
-	select {
-	case <-p.reaped:
+	if closed(p.reaped, t) {
 		story = "its process has ended: " + p.state.Error()
-		select {
-		case <-p.silent:
-		case <-t.C:
-		}
-	case <-t.C:
+		closed(p.silent, t)
 	}
 	if said := p.said.String(); said != "" {
 		story += fmt.Sprintf("; its standard error ended with %q", said)
 	}
 	return story
+}
+
+// closed reports whether a channel is closed, or comes to be before a timer fires.
+func closed(c <-chan struct{}, t *time.Timer) bool {
+	select {
+	case <-c:
+		return true
+	default:
+	}
+	select {
+	case <-c:
+		return true
+	case <-t.C:
+		return false
+	}
 }
 
 // Close ends the process and what is left of its group: standard input is closed,
@@ -195,6 +206,7 @@ func (p *Process) Close(ctx context.Context) {
 	}
 	p.endGroup(ctx)
 	if first {
+		p.command.Guard.ends(p.PID())
 		_ = p.stdout.Close()
 		_ = p.stderr.Close()
 	}
