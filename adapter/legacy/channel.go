@@ -106,10 +106,11 @@ func (x *Exchange) over() bool {
 	switch {
 	case err == nil:
 		return false
-	case errors.As(err, &status) && x.answeredBy(status):
+	case errors.As(err, &status) && x.answeredBy(status), x.fail(err):
+		x.interrupt() // for the next who drives it
 		return true
 	}
-	return x.fail(err) || x.aborted()
+	return x.aborted()
 }
 
 // stepOn is Step for a session with a channel.
