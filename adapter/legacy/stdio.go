@@ -91,21 +91,21 @@ func (p *pipes) try(text []byte) bool {
 }
 
 // post implements channel.
-func (p *pipes) post(ctx context.Context, _ Credentials, text []byte) error {
+func (p *pipes) post(ctx context.Context, _ Credentials, text []byte, _ func(error)) (taken bool, err error) {
 	l := line(text)
 	defer freeSpace(l)
-	err := p.process.Write(ctx, *l, p.session.server.settings.WriteTimeout)
+	err = p.process.Write(ctx, *l, p.session.server.settings.WriteTimeout)
 	switch {
 	case err == nil:
-		return nil
+		return true, nil
 	case ctx.Err() != nil && !errors.Is(err, child.ErrCut):
-		return fmt.Errorf("%w: %w", ErrUnreachable, err)
+		return false, fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
 	p.session.forget() // before whoever sends the message again looks for a session
 	if errors.Is(err, child.ErrCut) {
-		return fmt.Errorf("%w: %w", ErrBroken, err)
+		return false, fmt.Errorf("%w: %w", ErrBroken, err)
 	}
-	return fmt.Errorf("%w: %w", ErrUnsent, err)
+	return false, fmt.Errorf("%w: %w", ErrUnsent, err)
 }
 
 // close implements channel.

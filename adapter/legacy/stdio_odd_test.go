@@ -249,3 +249,36 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	<-d.ended
 	eventually(t, "what the process left behind to end", func() bool { return !running(t, left) })
 }
+
+func FuzzNamedBy(f *testing.F) {
+	settings := testSettings("http://127.0.0.1:1/mcp")
+	s := newTestServer(f, settings)
+	e, err := s.entry(&Key{Caps: capabilities(f, `{}`)})
+	if err != nil {
+		f.Fatal(err)
+	}
+	session := s.newSession(e, nil)
+	x := session.Prepare(5, newTeller(), nil, false, false, mcp.LevelNone)
+	for text, named := range map[string]bool{
+		`{"jsonrpc":"2.0","id":"r1-5","result":{"a":`:              true,
+		`[1]}},"jsonrpc":"2.0","id":"r1-5"}`:                       true,
+		`[1]}},"id":"r1-5","jsonrpc":"2.0"}`:                       true,
+		`[1]},"structured":{"id":"r1-5"}},"jsonrpc":"2.0"}`:        false,
+		`{"jsonrpc":"2.0","id":"r1-6","result":{"a":`:              false,
+		`{"jsonrpc":"2.0","id":"r1-5","method":"ping","params":{:`: false,
+		`{"jsonrpc":"2.0","result":{"id":"r1-5","b":`:              false,
+		`"text":"\"id\":\"r1-5\"}`:                                 false,
+		`{"`:                                                       false,
+		`"id"`:                                                     false,
+	} {
+		if got := session.namedBy([]byte(text), []byte(text)); (got == x) != named || !named && got != nil {
+			f.Errorf("%s names the call: %v, want %v", text, got == x, named)
+		}
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if got := session.namedBy([]byte(text), []byte(text)); got != nil && got != x {
+			t.Errorf("%q names a call that there is not", text)
+		}
+	})
+}
