@@ -158,7 +158,7 @@ func (s *Session) closeChannel(ctx context.Context) {
 	stop := context.AfterFunc(ctx, func() { s.channel.close(ctx) }) // it ends a write in flight, too
 	s.outbox.close(ctx)
 	stop()
-	s.channel.close(ctx)
+	s.channel.close(ctx) // or waits for that
 	<-s.unread
 }
 

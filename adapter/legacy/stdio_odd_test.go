@@ -5,6 +5,8 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -281,4 +283,61 @@ func FuzzNamedBy(f *testing.F) {
 			t.Errorf("%q names a call that there is not", text)
 		}
 	})
+}
+
+// Whenever a process is killed, every call on it ends, with a response or with
+// an error that says so, the next one gets another process, and nothing is left.
+func TestProcessesAreKilledUnderLoad(t *testing.T) {
+	s, _ := onStdio(t, "script", nil)
+	var mu sync.Mutex
+	pids := make(map[int]bool)
+	answered := 0
+	var load sync.WaitGroup
+	for worker := range 4 {
+		load.Go(func() {
+			for i := range 25 {
+				session, err := s.Acquire(t.Context(), stdioKey(t), true, nil)
+				if err != nil {
+					if !errors.Is(err, ErrBroken) && !errors.Is(err, ErrUnreachable) {
+						t.Errorf("no session: %v", err)
+					}
+					continue
+				}
+				pid := session.pidOf()
+				mu.Lock()
+				pids[pid] = true
+				mu.Unlock()
+				d := call(t, session, "pid")
+				if i%5 == worker {
+					_ = syscall.Kill(pid, syscall.SIGKILL)
+				}
+				select {
+				case <-d.got:
+					mu.Lock()
+					answered++
+					mu.Unlock()
+				case err := <-d.failed:
+					if !errors.Is(err, ErrBroken) && !errors.Is(err, ErrUnsent) {
+						t.Errorf("a call was told %v", err)
+					}
+				case <-time.After(10 * time.Second):
+					t.Error("a call was told nothing")
+				}
+				<-d.ended
+			}
+		})
+	}
+	load.Wait()
+	if answered < 50 {
+		t.Errorf("%d of 100 calls were answered", answered)
+	}
+	s.Close(t.Context())
+	for pid := range pids {
+		if running(t, pid) {
+			t.Errorf("process %d is left over", pid)
+		}
+	}
+	if n := s.Sessions(); n != 0 || s.restarts.running != 0 {
+		t.Errorf("%d sessions and %d processes are on the books", n, s.restarts.running)
+	}
 }

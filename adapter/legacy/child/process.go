@@ -28,6 +28,7 @@ type Process struct {
 	raw  syscall.RawConn // of stdin
 
 	reaped chan struct{} // closed once the process has ended
+	gone   chan struct{} // closed once nothing of it is left
 	silent chan struct{} // closed once its standard error has ended as well
 	state  error         // how it ended, once reaped is closed
 
@@ -55,7 +56,7 @@ func Start(c *Command, log zerolog.Logger) (*Process, error) {
 	if strings.ContainsRune(c.Path, filepath.Separator) {
 		cmd.Path = c.Path // exec takes it from Dir
 	}
-	p := &Process{command: c, cmd: cmd, turn: make(chan struct{}, 1), reaped: make(chan struct{}), silent: make(chan struct{})}
+	p := &Process{command: c, cmd: cmd, turn: make(chan struct{}, 1), reaped: make(chan struct{}), silent: make(chan struct{}), gone: make(chan struct{})}
 	var theirs [3]*os.File
 	defer func() {
 		for _, f := range theirs {
@@ -194,9 +195,12 @@ func (p *Process) Close(ctx context.Context) {
 	first := !p.closed
 	p.closed = true
 	p.mu.Unlock()
-	if first {
-		_ = p.stdin.Close()
+	if !first {
+		<-p.gone
+		return
 	}
+	defer close(p.gone)
+	_ = p.stdin.Close()
 	if !p.awaitEnd(ctx) {
 		p.signal(syscall.SIGTERM)
 		if !p.awaitEnd(ctx) {
@@ -205,11 +209,9 @@ func (p *Process) Close(ctx context.Context) {
 		}
 	}
 	p.endGroup(ctx)
-	if first {
-		p.command.Guard.ends(p.PID())
-		_ = p.stdout.Close()
-		_ = p.stderr.Close()
-	}
+	p.command.Guard.ends(p.PID())
+	_ = p.stdout.Close()
+	_ = p.stderr.Close()
 	p.wg.Wait()
 }
 
