@@ -107,7 +107,7 @@ func TestStdioProcessThatDoesNotRead(t *testing.T) {
 	if err := session.Post(t.Context(), nil, large); !errors.Is(err, ErrBroken) {
 		t.Errorf("posting ended with %v", err)
 	}
-	if err := <-d.failed; !errors.Is(err, ErrBroken) {
+	if err := <-d.failed; !errors.Is(err, ErrBroken) || !strings.Contains(err.Error(), "does not read") {
 		t.Errorf("the call was told %v", err)
 	}
 	<-d.ended

@@ -33,6 +33,8 @@ func act(what string) int {
 		for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 			fmt.Println(lines.Text())
 		}
+	case "last": // it answers, and ends
+		fmt.Println("bye")
 	case "stubborn": // it takes no hint
 		signal.Ignore(syscall.SIGTERM)
 		fmt.Println("ready")

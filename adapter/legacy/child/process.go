@@ -39,8 +39,8 @@ type Process struct {
 }
 
 // drain is how long what a process has said is read after its end: what it has
-// started may hold its pipes open.
-const drain = 250 * time.Millisecond
+// started may hold its pipes open. What it has said itself is there at once.
+const drain = time.Second
 
 // Start runs a command. The log has the name of what it is for. Close must be
 // called.

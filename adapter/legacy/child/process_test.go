@@ -98,6 +98,18 @@ func TestLinesGoBothWays(t *testing.T) {
 	}
 }
 
+// What a process has said before it ended is read, whoever finds out first.
+func TestLastWords(t *testing.T) {
+	p := start(t, "last", time.Minute, nil)
+	eventually(t, "writing to fail", func() bool { return errors.Is(p.Write(t.Context(), []byte("x\n"), time.Minute), ErrEnded) })
+	if got := next(t, p); got != "bye" {
+		t.Errorf("it says %q", got)
+	}
+	if _, err := p.Next(); !errors.Is(err, io.EOF) {
+		t.Errorf("its end is %v", err)
+	}
+}
+
 // What does not fit the pipe follows, in order with what comes after.
 func TestWhatDoesNotFitFollows(t *testing.T) {
 	p := start(t, "echo", time.Minute, nil)
