@@ -19,6 +19,7 @@ FUZZ = \
 	./adapter/legacy:FuzzParseID \
 	./adapter/legacy:FuzzResponseHead \
 	./adapter/legacy:FuzzSSE ./adapter/legacy:FuzzParcel \
+	./adapter/legacy:FuzzNamedBy ./adapter/legacy/child:FuzzLines \
 	./adapter/state:FuzzOpen \
 	./bus:FuzzBeat ./bus:FuzzFrame \
 	./cmd/internal/modern:FuzzEventReader \

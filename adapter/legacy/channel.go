@@ -13,9 +13,11 @@ import (
 // session: the pipes of a process, or the event stream of HTTP+SSE. Its messages
 // are routed as those of a GET stream are.
 type channel interface {
-	// post sends a message and returns once the server has it. ErrUnreachable says
-	// that not one byte of it went out, ErrUnsent that none will any more.
-	post(ctx context.Context, creds Credentials, text []byte) error
+	// post sends a message. ErrUnreachable says that not one byte of it went out,
+	// ErrUnsent that none will any more. It returns once the server has taken the
+	// message; with later, it may return before, taken being false, and later is
+	// told if the server does not take it.
+	post(ctx context.Context, creds Credentials, text []byte, later func(error)) (taken bool, err error)
 	// try sends a message that can go out at once, without waiting for anything.
 	// It reports whether it has.
 	try(text []byte) bool
@@ -58,17 +60,22 @@ func (s *Session) whyLost() error {
 // post sends the request on the session's channel. What goes wrong the sink hears
 // from whoever drives the exchange.
 func (x *Exchange) post(ctx context.Context, c channel, dial bool) error {
-	var err error
 	if !dial {
 		if !c.try(x.message) {
 			return ErrDeadline
 		}
-	} else if err = c.post(ctx, x.creds, x.message); err != nil {
-		if ctx.Err() != nil && errors.Is(err, ErrUnreachable) {
+	} else {
+		taken, err := c.post(ctx, x.creds, x.message, x.spoil)
+		switch {
+		case err != nil && ctx.Err() != nil && errors.Is(err, ErrUnreachable):
 			return err
+		case err != nil:
+			x.spoil(err)
+			return nil
+		case !taken:
+			x.phase = phaseHead
+			return nil
 		}
-		x.spoil(asBroken(err))
-		return nil
 	}
 	x.phase = phaseSSE
 	if x.message != nil && !x.keep {
@@ -83,7 +90,7 @@ func (x *Exchange) post(ctx context.Context, c channel, dial bool) error {
 func (x *Exchange) spoil(err error) {
 	x.session.mu.Lock()
 	if x.spoilt == nil {
-		x.spoilt = err
+		x.spoilt = asBroken(err)
 	}
 	x.session.mu.Unlock()
 	x.Wake()
@@ -106,10 +113,11 @@ func (x *Exchange) over() bool {
 	switch {
 	case err == nil:
 		return false
-	case errors.As(err, &status) && x.answeredBy(status):
+	case errors.As(err, &status) && x.answeredBy(status), x.fail(err):
+		x.interrupt() // for the next who drives it
 		return true
 	}
-	return x.fail(err) || x.aborted()
+	return x.aborted()
 }
 
 // stepOn is Step for a session with a channel.
@@ -150,7 +158,7 @@ func (s *Session) closeChannel(ctx context.Context) {
 	stop := context.AfterFunc(ctx, func() { s.channel.close(ctx) }) // it ends a write in flight, too
 	s.outbox.close(ctx)
 	stop()
-	s.channel.close(ctx)
+	s.channel.close(ctx) // or waits for that
 	<-s.unread
 }
 

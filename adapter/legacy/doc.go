@@ -2,6 +2,12 @@
 // session id, the standing GET stream, and the response stream of every
 // request in flight.
 //
+// Servers over stdio and over HTTP+SSE have one stream for all of a session, its
+// channel: a process of its own, or an event stream. What comes on it is routed as
+// what comes on a GET stream is, a request in flight just waits for its response,
+// and the end of the channel is that of the session. Which of the two HTTP
+// transports a server speaks is found out at a handshake.
+//
 // A Server is one upstream. Its sessions are pooled by Key, because a legacy
 // server reads the client's capabilities once, at initialize, and keeps what
 // it knows of a client per session. An Exchange is one request in flight on a

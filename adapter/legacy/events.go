@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"time"
 )
 
 // events is the channel of the HTTP+SSE transport: messages come on an event
@@ -14,6 +15,7 @@ import (
 type events struct {
 	session *Session
 	stream  *stream
+	ended   context.Context // ends with the stream
 }
 
 // errNoEndpoint: what answers does not speak HTTP+SSE.
@@ -36,8 +38,12 @@ func (s *Session) openEvents(ctx context.Context, creds Credentials) error {
 		return err
 	}
 	s.target = target
-	e := &events{session: s, stream: st}
-	s.attach(e, e.read)
+	ended, end := context.WithCancel(context.Background())
+	e := &events{session: s, stream: st, ended: ended}
+	s.attach(e, func() error {
+		defer end()
+		return e.read()
+	})
 	s.setHeads()
 	return nil
 }
@@ -108,13 +114,29 @@ func (e *events) read() error {
 // try implements channel: a POST has an answer, which must be waited for.
 func (e *events) try([]byte) bool { return false }
 
-// post implements channel.
-func (e *events) post(ctx context.Context, creds Credentials, text []byte) error {
+// post implements channel. Some servers answer the POST of a request only when
+// they have answered the request itself, however long that takes.
+func (e *events) post(ctx context.Context, creds Credentials, text []byte, later func(error)) (taken bool, err error) {
 	p, err := e.session.startPost(ctx, creds, text)
 	if err != nil {
-		return err
+		return false, err
 	}
-	err = p.WaitLong(ctx)
+	if later == nil {
+		err = e.judge(p.WaitLong(ctx))
+		return err == nil, err
+	}
+	e.session.server.background(func() {
+		stop := context.AfterFunc(e.ended, p.Abort)
+		defer stop()
+		if err := e.judge(p.Wait(time.Time{})); err != nil {
+			later(err)
+		}
+	})
+	return false, nil
+}
+
+// judge says what the answer to a POST means for the session.
+func (e *events) judge(err error) error {
 	var status *StatusError
 	if errors.As(err, &status) && (status.Status == 404 || status.Status == 410) {
 		e.session.forget()   // before whoever sends the message again looks for a session

@@ -89,6 +89,9 @@ func overSSE() http.Handler {
 // plainSSE is a server over HTTP+SSE whose tools say their names, but for one
 // that never answers.
 type plainSSE struct {
+	lose chan struct{} // ends a stream; may be nil
+	slow chan struct{} // holds the answers to POSTs of requests back until it is closed; may be nil
+
 	mu      sync.Mutex
 	streams []chan string
 }
@@ -108,6 +111,8 @@ func (p *plainSSE) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			case line := <-lines:
 				fmt.Fprintf(w, "event: message\ndata: %s\n\n", line)
 			case <-r.Context().Done():
+				return
+			case <-p.lose:
 				return
 			}
 		}
@@ -130,6 +135,12 @@ func (p *plainSSE) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		lines <- fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2024-11-05","capabilities":{},"serverInfo":{"name":"plain","version":"1"}}}`, m.ID)
 	case m.Method == "tools/call" && m.Params.Name != "never":
 		lines <- fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":%q}]}}`, m.ID, m.Params.Name)
+	}
+	if p.slow != nil && m.Method == "tools/call" {
+		select {
+		case <-p.slow:
+		case <-r.Context().Done():
+		}
 	}
 	w.WriteHeader(http.StatusAccepted)
 }
@@ -199,10 +210,11 @@ func TestHTTPSSE(t *testing.T) {
 // A lost stream ends its session, and the calls on it; the next call gets a new
 // one.
 func TestHTTPSSEStreamIsLost(t *testing.T) {
-	web := newSite(t, &plainSSE{})
+	plain := &plainSSE{lose: make(chan struct{})}
+	web := newSite(t, plain)
 	s := onSite(t, web, TransportSSE)
 	d := call(t, mustAcquire(t, s, stdioKey(t), true), "never")
-	web.drop(s)
+	plain.lose <- struct{}{}
 	if err := <-d.failed; !errors.Is(err, ErrBroken) {
 		t.Errorf("the call was told %v", err)
 	}
@@ -213,6 +225,27 @@ func TestHTTPSSEStreamIsLost(t *testing.T) {
 	if got := toolText(t, s, "any"); got != "any" {
 		t.Errorf("the tool says %q", got)
 	}
+}
+
+// Some servers answer a POST only after the request in it: the response is not
+// kept waiting, and the request not given up.
+func TestHTTPSSEPostIsAnsweredLate(t *testing.T) {
+	plain := &plainSSE{slow: make(chan struct{})}
+	web := newSite(t, plain)
+	s := onSite(t, web, TransportSSE)
+	if got := toolText(t, s, "any"); got != "any" {
+		t.Errorf("the tool says %q", got)
+	}
+	d := call(t, mustAcquire(t, s, stdioKey(t), true), "never")
+	plain.mu.Lock()
+	stream := plain.streams[0]
+	plain.mu.Unlock()
+	stream <- `{"jsonrpc":"2.0","id":` + string(d.AppendID(nil)) + `,"result":{"content":[{"type":"text","text":"late"}]}}`
+	if got := textOf(d.next(t)); got != "late" {
+		t.Errorf("the tool says %q", got)
+	}
+	<-d.ended
+	close(plain.slow)
 }
 
 // A server that no longer knows the session has not run the request: it may be
@@ -274,7 +307,7 @@ func TestRefusalByNeitherTransport(t *testing.T) {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			web := newSite(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if r.Method == http.MethodGet {
-					http.Error(w, "no", 410)
+					http.Error(w, "no", http.StatusGone)
 					return
 				}
 				http.Error(w, "no", status)

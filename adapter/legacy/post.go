@@ -24,7 +24,7 @@ func (s *Session) StartPost(ctx context.Context, creds Credentials, text []byte)
 	if s.channel == nil {
 		return s.startPost(ctx, creds, text)
 	}
-	if err := s.channel.post(ctx, creds, text); err != nil {
+	if _, err := s.channel.post(ctx, creds, text, nil); err != nil {
 		return nil, err
 	}
 	return &Posting{session: s, over: true}, nil

@@ -46,21 +46,25 @@ func (p *pipes) read() error {
 		case errors.As(err, &long):
 			s.takeLong(long.Head, long.Tail, long.Size)
 		default:
-			return p.ended()
+			return p.ended(err)
 		}
 	}
 }
 
-// ended says how the process has ended, of which no more can be read.
-func (p *pipes) ended() error {
+// ended says how the process has ended, of which no more can be read, and why not.
+func (p *pipes) ended(why error) error {
 	s := p.session
 	story := p.process.Story(storyWait)
+	if errors.Is(why, child.ErrNotRead) {
+		story = why.Error() + "; " + story
+	}
 	s.mu.Lock()
 	ours := s.closed
 	s.mu.Unlock()
 	s.server.restarts.ended(ours, time.Since(p.begun), story)
 	if !ours {
-		s.server.noisy.Warn().Str("upstream", s.server.settings.Name).Int("pid", p.process.PID()).Msg(story)
+		s.server.log.Warn().Str("upstream", s.server.settings.Name).Int("pid", p.process.PID()).Str("end", story).
+			Msg("process of the upstream is lost")
 	}
 	return fmt.Errorf("%w: %s", ErrBroken, story)
 }
@@ -91,21 +95,21 @@ func (p *pipes) try(text []byte) bool {
 }
 
 // post implements channel.
-func (p *pipes) post(ctx context.Context, _ Credentials, text []byte) error {
+func (p *pipes) post(ctx context.Context, _ Credentials, text []byte, _ func(error)) (taken bool, err error) {
 	l := line(text)
 	defer freeSpace(l)
-	err := p.process.Write(ctx, *l, p.session.server.settings.WriteTimeout)
+	err = p.process.Write(ctx, *l, p.session.server.settings.WriteTimeout)
 	switch {
 	case err == nil:
-		return nil
+		return true, nil
 	case ctx.Err() != nil && !errors.Is(err, child.ErrCut):
-		return fmt.Errorf("%w: %w", ErrUnreachable, err)
+		return false, fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
 	p.session.forget() // before whoever sends the message again looks for a session
 	if errors.Is(err, child.ErrCut) {
-		return fmt.Errorf("%w: %w", ErrBroken, err)
+		return false, fmt.Errorf("%w: %w", ErrBroken, err)
 	}
-	return fmt.Errorf("%w: %w", ErrUnsent, err)
+	return false, fmt.Errorf("%w: %w", ErrUnsent, err)
 }
 
 // close implements channel.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -39,6 +40,9 @@ func serveStdio(mode string) int {
 	switch mode {
 	case "sdk":
 		return serveSDK()
+	case "silent":
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		return 0
 	case "die":
 		fmt.Fprintln(os.Stderr, "no licence found")
 		return 3

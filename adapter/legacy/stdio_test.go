@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -151,4 +152,16 @@ func TestStdioProcessDies(t *testing.T) {
 		t.Error("there is no new process")
 	}
 	eventually(t, "the dead session to be off the books", func() bool { return s.Sessions() == 1 })
+}
+
+// running reports whether a process runs: one that has ended and was not reaped
+// does not.
+func running(t testing.TB, pid int) bool {
+	t.Helper()
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return false
+	}
+	_, after, _ := strings.Cut(string(stat), ") ")
+	return !strings.HasPrefix(after, "Z")
 }

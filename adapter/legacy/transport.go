@@ -26,9 +26,10 @@ func (t Transport) String() string {
 type Command struct {
 	Path    string // a path, or a name that is looked up in Env's PATH, else in this process's
 	Args    []string
-	Env     []string // NAME=value; may hold secrets
-	Dir     string   // "": this process's
-	MaxLine int      // bytes of one message
+	Env     []string     // NAME=value; may hold secrets
+	Dir     string       // "": this process's
+	MaxLine int          // bytes of one message
+	Guard   *child.Guard // ends what is left where this process is killed; may be nil
 
 	// Grace is how long a process may take to end once its standard input is
 	// closed, and again after SIGTERM.
@@ -40,5 +41,5 @@ type Command struct {
 }
 
 func (c *Command) child() *child.Command {
-	return &child.Command{Path: c.Path, Args: c.Args, Env: c.Env, Dir: c.Dir, Grace: c.Grace, MaxLine: c.MaxLine}
+	return &child.Command{Path: c.Path, Args: c.Args, Env: c.Env, Dir: c.Dir, Grace: c.Grace, MaxLine: c.MaxLine, Guard: c.Guard}
 }

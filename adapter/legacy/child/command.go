@@ -16,7 +16,8 @@ type Command struct {
 	Env     []string // NAME=value
 	Dir     string   // "": this process's
 	Grace   time.Duration
-	MaxLine int // bytes of a line of standard output
+	MaxLine int    // bytes of a line of standard output
+	Guard   *Guard // ends the group where this process is killed; may be nil
 }
 
 // ErrNotRunnable: the command is not there, or cannot be executed.

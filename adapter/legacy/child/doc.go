@@ -5,8 +5,8 @@
 // with Next; any may send with Write or TryWrite. What it says on standard error
 // goes to the log line by line, and the end of it is kept for whoever asks how
 // the process has ended. Close ends it for sure, with all that it has started in
-// its group: nothing is left over when it returns. The kernel ends it where this
-// process is killed.
+// its group: nothing is left over when it returns. Where this process is killed,
+// the kernel ends the child, and a Guard what the child has started.
 //
 // The package knows nothing of MCP, of sessions, or of when a process is to be
 // started again.

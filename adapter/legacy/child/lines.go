@@ -92,9 +92,10 @@ func (l *lines) skip(over *LongLine) error {
 }
 
 func longLine(line []byte) *LongLine {
+	line = trimEnd(line)
 	return &LongLine{
 		Head: bytes.Clone(line[:min(len(line), lineEnds)]),
-		Tail: bytes.Clone(trimEnd(line[max(0, len(line)-lineEnds):])),
+		Tail: bytes.Clone(line[max(0, len(line)-lineEnds):]),
 		Size: len(line),
 	}
 }

@@ -28,6 +28,7 @@ type Process struct {
 	raw  syscall.RawConn // of stdin
 
 	reaped chan struct{} // closed once the process has ended
+	gone   chan struct{} // closed once nothing of it is left
 	silent chan struct{} // closed once its standard error has ended as well
 	state  error         // how it ended, once reaped is closed
 
@@ -38,8 +39,8 @@ type Process struct {
 }
 
 // drain is how long what a process has said is read after its end: what it has
-// started may hold its pipes open.
-const drain = 250 * time.Millisecond
+// started may hold its pipes open. What it has said itself is there at once.
+const drain = time.Second
 
 // Start runs a command. The log has the name of what it is for. Close must be
 // called.
@@ -55,7 +56,7 @@ func Start(c *Command, log zerolog.Logger) (*Process, error) {
 	if strings.ContainsRune(c.Path, filepath.Separator) {
 		cmd.Path = c.Path // exec takes it from Dir
 	}
-	p := &Process{command: c, cmd: cmd, turn: make(chan struct{}, 1), reaped: make(chan struct{}), silent: make(chan struct{})}
+	p := &Process{command: c, cmd: cmd, turn: make(chan struct{}, 1), reaped: make(chan struct{}), silent: make(chan struct{}), gone: make(chan struct{})}
 	var theirs [3]*os.File
 	defer func() {
 		for _, f := range theirs {
@@ -81,6 +82,7 @@ func Start(c *Command, log zerolog.Logger) (*Process, error) {
 		p.closeFiles()
 		return nil, fmt.Errorf("%w: %w", ErrNotRunnable, err)
 	}
+	c.Guard.begins(cmd.Process.Pid)
 	p.lines = newLines(p.stdout, c.MaxLine)
 	p.wg.Add(2)
 	go func() {
@@ -157,22 +159,32 @@ func (p *Process) giveUp(why error) error {
 // Story says how the process has ended and what it said last on standard error.
 // It waits for its end at most for the given time.
 func (p *Process) Story(wait time.Duration) string {
+	story := "its process runs"
 	t := time.NewTimer(wait)
 	defer t.Stop()
-	story := "its process runs"
-	select {
-	case <-p.reaped:
+	if closed(p.reaped, t) {
 		story = "its process has ended: " + p.state.Error()
-		select {
-		case <-p.silent:
-		case <-t.C:
-		}
-	case <-t.C:
+		closed(p.silent, t)
 	}
 	if said := p.said.String(); said != "" {
 		story += fmt.Sprintf("; its standard error ended with %q", said)
 	}
 	return story
+}
+
+// closed reports whether a channel is closed, or comes to be before a timer fires.
+func closed(c <-chan struct{}, t *time.Timer) bool {
+	select {
+	case <-c:
+		return true
+	default:
+	}
+	select {
+	case <-c:
+		return true
+	case <-t.C:
+		return false
+	}
 }
 
 // Close ends the process and what is left of its group: standard input is closed,
@@ -183,9 +195,12 @@ func (p *Process) Close(ctx context.Context) {
 	first := !p.closed
 	p.closed = true
 	p.mu.Unlock()
-	if first {
-		_ = p.stdin.Close()
+	if !first {
+		<-p.gone
+		return
 	}
+	defer close(p.gone)
+	_ = p.stdin.Close()
 	if !p.awaitEnd(ctx) {
 		p.signal(syscall.SIGTERM)
 		if !p.awaitEnd(ctx) {
@@ -194,10 +209,9 @@ func (p *Process) Close(ctx context.Context) {
 		}
 	}
 	p.endGroup(ctx)
-	if first {
-		_ = p.stdout.Close()
-		_ = p.stderr.Close()
-	}
+	p.command.Guard.ends(p.PID())
+	_ = p.stdout.Close()
+	_ = p.stderr.Close()
 	p.wg.Wait()
 }
 

@@ -98,11 +98,11 @@ func (p *Process) Write(ctx context.Context, line []byte, timeout time.Duration)
 	case err == nil:
 		return p.writeRest(line[len(first):], time.Until(until))
 	case n > 0:
-		return fmt.Errorf("%w: %w", ErrCut, p.giveUp(err))
+		return fmt.Errorf("%w: %w", ErrCut, err)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return p.unread(ctx)
 	}
-	return fmt.Errorf("%w: %w", ErrEnded, p.giveUp(err))
+	return fmt.Errorf("%w: %w", ErrEnded, err) // what it has said before can still be read
 }
 
 // unread is the error of a line of which nothing went out in time.
@@ -127,7 +127,7 @@ func (p *Process) writeRest(rest []byte, timeout time.Duration) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		err = ErrNotRead
+		err = p.giveUp(ErrNotRead)
 	}
-	return fmt.Errorf("%w: %w", ErrCut, p.giveUp(err))
+	return fmt.Errorf("%w: %w", ErrCut, err)
 }

@@ -1,0 +1,340 @@
+package child
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+func start(t testing.TB, what string, grace time.Duration, log io.Writer) *Process {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if log == nil {
+		log = io.Discard
+	}
+	p, err := Start(&Command{Path: self, Env: []string{mode + "=" + what}, Grace: grace, MaxLine: 1000}, zerolog.New(log))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close(context.WithoutCancel(t.Context())) })
+	return p
+}
+
+func next(t testing.TB, p *Process) string {
+	t.Helper()
+	line, err := p.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(line)
+}
+
+// running reports whether a process runs: one that has ended and was not reaped
+// does not.
+func running(pid int) bool {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return false
+	}
+	_, after, _ := strings.Cut(string(stat), ") ")
+	return !strings.HasPrefix(after, "Z")
+}
+
+func eventually(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !condition(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+func TestLinesGoBothWays(t *testing.T) {
+	p := start(t, "echo", time.Minute, nil)
+	if !p.TryWrite([]byte("one\n"), time.Minute) {
+		t.Fatal("an empty pipe takes nothing")
+	}
+	if err := p.Write(t.Context(), []byte("two\r\n"), time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"one", "two"} {
+		if got := next(t, p); got != want {
+			t.Errorf("the line is %q, want %q", got, want)
+		}
+	}
+	long := strings.Repeat("l", 20_000)
+	if err := p.Write(t.Context(), []byte(long+"\nthree\n"), time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	var over *LongLine
+	if _, err := p.Next(); !errors.As(err, &over) || over.Size != 20_000 || string(over.Head) != long[:lineEnds] || string(over.Tail) != long[:lineEnds] {
+		t.Errorf("a line over the limit is %v", err)
+	}
+	if got := next(t, p); got != "three" {
+		t.Errorf("the line after it is %q", got)
+	}
+	p.Close(t.Context())
+	if got, want := p.Story(0), "its process has ended: exit status 0"; got != want {
+		t.Errorf("the story is %q, want %q", got, want)
+	}
+	if p.TryWrite([]byte("four\n"), time.Minute) {
+		t.Error("a process that has ended is sent something")
+	}
+	if err := p.Write(t.Context(), []byte("four\n"), time.Minute); !errors.Is(err, ErrEnded) {
+		t.Errorf("writing to a process that has ended: %v", err)
+	}
+}
+
+// What a process has said before it ended is read, whoever finds out first.
+func TestLastWords(t *testing.T) {
+	p := start(t, "last", time.Minute, nil)
+	eventually(t, "writing to fail", func() bool { return errors.Is(p.Write(t.Context(), []byte("x\n"), time.Minute), ErrEnded) })
+	if got := next(t, p); got != "bye" {
+		t.Errorf("it says %q", got)
+	}
+	if _, err := p.Next(); !errors.Is(err, io.EOF) {
+		t.Errorf("its end is %v", err)
+	}
+}
+
+// What does not fit the pipe follows, in order with what comes after.
+func TestWhatDoesNotFitFollows(t *testing.T) {
+	p := start(t, "echo", time.Minute, nil)
+	var want []string
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		for i := range 2000 {
+			line := fmt.Appendf(nil, "%d %s\n", i, strings.Repeat("x", 900))
+			for !p.TryWrite(line, time.Minute) {
+				if err := p.Write(t.Context(), line, time.Minute); err != nil {
+					t.Error(err)
+				}
+				break
+			}
+		}
+	})
+	for i := range 2000 {
+		want = append(want, strconv.Itoa(i))
+	}
+	for _, w := range want {
+		if got, _, _ := strings.Cut(next(t, p), " "); got != w {
+			t.Fatalf("line %s comes where %s should", got, w)
+		}
+	}
+	writing.Wait()
+}
+
+func TestEndsByForce(t *testing.T) {
+	t.Run("after the grace", func(t *testing.T) {
+		p := start(t, "stubborn", time.Millisecond, nil)
+		next(t, p)
+		p.Close(t.Context())
+		if got := p.Story(0); got != "its process has ended: signal: killed" {
+			t.Errorf("the story is %q", got)
+		}
+	})
+	t.Run("at the end of a context", func(t *testing.T) {
+		p := start(t, "stubborn", time.Hour, nil)
+		next(t, p)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		p.Close(ctx)
+		if p.Running() {
+			t.Error("it runs")
+		}
+	})
+	t.Run("by a signal that it heeds", func(t *testing.T) {
+		p := start(t, "polite", 100*time.Millisecond, nil)
+		next(t, p)
+		p.Close(t.Context())
+		if got, want := p.Story(time.Minute), `its process has ended: exit status 9; its standard error ended with "asked to end"`; got != want {
+			t.Errorf("the story is %q, want %q", got, want)
+		}
+	})
+}
+
+// What a process has left behind is ended with it, and does not keep its reader
+// waiting.
+func TestGroupEnds(t *testing.T) {
+	p := start(t, "parent", 50*time.Millisecond, nil)
+	left, err := strconv.Atoi(next(t, p))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := next(t, p); got != "ready" {
+		t.Fatalf("it says %q", got)
+	}
+	if err := p.Write(t.Context(), []byte("end\n"), time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Next(); err == nil {
+		t.Error("there is a line")
+	}
+	if !running(left) {
+		t.Error("what it has left behind has ended by itself")
+	}
+	p.Close(t.Context())
+	eventually(t, "what it has left behind to end", func() bool { return !running(left) })
+}
+
+// A process that is killed can end nothing; its guard does.
+func TestGuardEndsWhatIsLeft(t *testing.T) {
+	p := start(t, "holder", 0, nil)
+	var guard, child, left int
+	if _, err := fmt.Sscan(next(t, p), &guard, &child, &left); err != nil {
+		t.Fatal(err)
+	}
+	for _, pid := range []int{guard, child, left} {
+		if !running(pid) {
+			t.Fatalf("process %d does not run", pid)
+		}
+	}
+	if err := p.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for _, pid := range []int{guard, child, left} {
+		eventually(t, "a process to end", func() bool { return !running(pid) })
+	}
+}
+
+func TestGuardEndsWithoutChildren(t *testing.T) {
+	g, err := StartGuard()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.begins(1 << 30)
+	g.ends(1 << 30)
+	g.Close()
+	if !g.cmd.ProcessState.Success() {
+		t.Errorf("it has ended with %v", g.cmd.ProcessState)
+	}
+	(*Guard)(nil).begins(2)
+	(*Guard)(nil).Close()
+}
+
+func TestGroupsThatAreLeft(t *testing.T) {
+	got := watch(strings.NewReader("+10\n+20\n-10\nx\n\n+1\n+-5\n+0\n+30"))
+	if len(got) != 2 || got[0]+got[1] != 50 {
+		t.Errorf("groups %v are left, want 20 and 30", got)
+	}
+}
+
+// Whatever a process writes, its reader and the log have bounds.
+func TestFlood(t *testing.T) {
+	log := &bytes.Buffer{} // read after Close
+	p := start(t, "flood", 0, log)
+	for range 100 {
+		var over *LongLine
+		if _, err := p.Next(); !errors.As(err, &over) {
+			t.Fatalf("a line over the limit is %v", err)
+		}
+	}
+	p.Close(t.Context())
+	if n := len(p.said.String()); n > maxTail {
+		t.Errorf("%d bytes of standard error are kept", n)
+	}
+	for line := range strings.SplitSeq(log.String(), "\n") {
+		if len(line) > maxSaid {
+			t.Errorf("a line of the log has %d bytes", len(line))
+		}
+	}
+}
+
+func TestFind(t *testing.T) {
+	dir := t.TempDir()
+	for name, mode := range map[string]os.FileMode{"tool": 0o755, "data": 0o644} {
+		if err := os.WriteFile(dir+"/"+name, nil, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := []string{"PATH=/nowhere:.:" + dir}
+	for _, c := range []struct {
+		command Command
+		want    string
+	}{
+		{Command{Path: "tool", Env: path}, dir + "/tool"},
+		{Command{Path: "tool", Env: []string{"PATH=relative"}}, ""},
+		{Command{Path: "data", Env: path}, ""},
+		{Command{Path: "./tool", Dir: dir}, dir + "/tool"},
+		{Command{Path: dir + "/tool"}, dir + "/tool"},
+		{Command{Path: dir}, ""},
+		{Command{Path: ""}, ""},
+	} {
+		got, err := c.command.Find()
+		if (err == nil) != (c.want != "") || err == nil && got != c.want {
+			t.Errorf("%q in %q is %q, %v; want %q", c.command.Path, c.command.Dir, got, err, c.want)
+		}
+		if err != nil && !errors.Is(err, ErrNotRunnable) {
+			t.Errorf("%q: %v", c.command.Path, err)
+		}
+	}
+}
+
+func FuzzLines(f *testing.F) {
+	f.Add("a\nb\r\n\nc", 10)
+	f.Add(strings.Repeat("x", 40_000)+"\ny", 20_000)
+	f.Add(strings.Repeat("x", 40_000), 100)
+	f.Fuzz(func(t *testing.T, text string, limit int) {
+		if limit < 0 || limit > 1<<20 {
+			return
+		}
+		l := newLines(iotestHalf(text), limit)
+		var got, want []string
+		for {
+			line, err := l.next()
+			var over *LongLine
+			if errors.As(err, &over) {
+				if len(over.Head) > lineEnds || len(over.Tail) > lineEnds {
+					t.Fatalf("ends of %d and %d bytes are kept", len(over.Head), len(over.Tail))
+				}
+				got = append(got, "long")
+				continue
+			}
+			if err != nil {
+				break
+			}
+			got = append(got, string(line))
+		}
+		for rest := text; rest != ""; {
+			line, after, _ := strings.Cut(rest, "\n")
+			if line = strings.TrimSuffix(line, "\r"); len(line) > limit {
+				line = "long"
+			}
+			want, rest = append(want, line), after
+		}
+		if fmt.Sprintf("%q", got) != fmt.Sprintf("%q", want) {
+			t.Errorf("lines are %.200q, want %.200q", got, want)
+		}
+	})
+}
+
+// iotestHalf gives a text out in pieces of odd sizes.
+func iotestHalf(text string) io.Reader { return &halves{text: text} }
+
+type halves struct {
+	text string
+	n    int
+}
+
+func (h *halves) Read(b []byte) (int, error) {
+	if h.text == "" {
+		return 0, io.EOF
+	}
+	h.n = h.n*7%4099 + 1
+	n := copy(b[:min(len(b), h.n)], h.text)
+	h.text = h.text[n:]
+	return n, nil
+}
