@@ -62,7 +62,12 @@ const (
 
 // inspect opens a session with the one upstream, looks, and ends it.
 func inspect(ctx context.Context, c *config.Config, environ []string, creds legacy.Credentials, log zerolog.Logger) (*Survey, error) {
-	settings := upstreamSettings(c, c.Upstreams[0], environ, log)
+	guard, err := startGuard(c)
+	if err != nil {
+		return nil, err
+	}
+	defer guard.Close()
+	settings := upstreamSettings(c, c.Upstreams[0], environ, guard, log)
 	settings.IDPrefix = replicaID()
 	server, err := legacy.NewServer(settings, log)
 	if err != nil {

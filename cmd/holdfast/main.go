@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"github.com/holdfast-mcp/holdfast/adapter/legacy/child"
 )
 
 // Exit codes of the commands; holdfast call has its own.
@@ -15,6 +17,7 @@ const (
 )
 
 func main() {
+	child.ServeGuard() // a process that was started as a guard is nothing else
 	os.Exit(run(context.Background(), os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr))
 }
 

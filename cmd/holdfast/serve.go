@@ -23,6 +23,7 @@ import (
 
 	"github.com/holdfast-mcp/holdfast/adapter"
 	"github.com/holdfast-mcp/holdfast/adapter/legacy"
+	"github.com/holdfast-mcp/holdfast/adapter/legacy/child"
 	"github.com/holdfast-mcp/holdfast/adapter/state"
 	"github.com/holdfast-mcp/holdfast/config"
 	"github.com/holdfast-mcp/holdfast/proxy"
@@ -58,7 +59,12 @@ func serve(ctx context.Context, c *config.Config, environ []string, std *streams
 		defer cancel()
 		peers.close(ctx)
 	}()
-	engine, err := newEngine(c, environ, replica, peers, ring, log, registry)
+	guard, err := startGuard(c)
+	if err != nil {
+		return err
+	}
+	defer guard.Close()
+	engine, err := newEngine(c, environ, guard, replica, peers, ring, log, registry)
 	if err != nil {
 		return err
 	}
@@ -169,10 +175,10 @@ func shutdown(ctx context.Context, c config.Shutdown, engine *adapter.Engine, fr
 	return nil
 }
 
-func newEngine(c *config.Config, environ []string, replica string, peers *link, ring *state.Ring, log zerolog.Logger, reg prometheus.Registerer) (*adapter.Engine, error) {
+func newEngine(c *config.Config, environ []string, guard *child.Guard, replica string, peers *link, ring *state.Ring, log zerolog.Logger, reg prometheus.Registerer) (*adapter.Engine, error) {
 	var upstreams []adapter.Upstream
 	for _, u := range c.Upstreams {
-		settings := upstreamSettings(c, u, environ, log)
+		settings := upstreamSettings(c, u, environ, guard, log)
 		settings.IDPrefix = replica
 		settings.Affinity = c.Sessions.Affinity == config.AffinityHome
 		settings.Peers = adapter.NewPeers(peers, ring, replica, u.Name)
@@ -227,7 +233,7 @@ func replicaID() string {
 }
 
 // upstreamSettings are legacySettings with the command, where the upstream is one.
-func upstreamSettings(c *config.Config, u config.Upstream, environ []string, log zerolog.Logger) legacy.Settings {
+func upstreamSettings(c *config.Config, u config.Upstream, environ []string, guard *child.Guard, log zerolog.Logger) legacy.Settings {
 	settings := legacySettings(c, u)
 	if u.Command == "" {
 		return settings
@@ -235,6 +241,7 @@ func upstreamSettings(c *config.Config, u config.Upstream, environ []string, log
 	var missing []string
 	settings.Transport = legacy.TransportStdio
 	settings.Command, missing = commandSettings(c, u, environ)
+	settings.Command.Guard = guard
 	for _, name := range missing {
 		log.Warn().Str("upstream", u.Name).Str("variable", name).Msg("a variable that the upstream's command is to inherit is not set")
 	}
@@ -261,6 +268,19 @@ func legacySettings(c *config.Config, u config.Upstream) legacy.Settings {
 		s.Headers = append(s.Headers, legacy.Field{Name: name, Value: u.Headers[name]})
 	}
 	return s
+}
+
+// startGuard starts the process that ends what is left of commands when this one
+// is killed. It returns nil where no upstream is a command.
+func startGuard(c *config.Config) (*child.Guard, error) {
+	if !slices.ContainsFunc(c.Upstreams, func(u config.Upstream) bool { return u.Command != "" }) {
+		return nil, nil
+	}
+	guard, err := child.StartGuard()
+	if err != nil {
+		return nil, fmt.Errorf("start the guard of commands: %w", err)
+	}
+	return guard, nil
 }
 
 var transports = map[string]legacy.Transport{
