@@ -54,13 +54,14 @@ func TestQuestionAsTask(t *testing.T) {
 	if got := first.asked(t); got != "elicitation-1" {
 		t.Fatalf("asked %q", got)
 	}
+	before := <-seen
 	if got := string(first.Inputs[0].Params); strings.Contains(got, "task") {
 		t.Errorf("the client was asked %s", got)
 	}
 	if got := r.play(q.retry(first, accept("elicitation-1", "name", "Ada"))).text(t); got != "Hello Ada" {
 		t.Errorf("got %q", got)
 	}
-	if before, after := <-seen, <-seen; before != "input_required" || after != "completed" {
+	if after := <-seen; before != "input_required" || after != "completed" {
 		t.Errorf("the task was %s, then %s", before, after)
 	}
 }
