@@ -73,11 +73,12 @@ type call struct {
 	lagging   bool            // a round's client reads too slowly
 	rules     []mcp.ParamRule // of the tool, which every round's headers are held against
 
-	task      *task           // that the call runs as, once the server has named it
-	tasked    bool            // the tool demands to run as one
-	expects   *legacy.Session // that tells when an interaction outside the protocol is over, or nil
-	consented []string        // ids of visits that the client has agreed to
-	visited   []string        // of them, those that are over
+	task      *task               // that the call runs as, once the server has named it
+	tasked    bool                // the tool demands to run as one
+	own       map[string]*ownTask // questions that the server asked as tasks, by name
+	expects   *legacy.Session     // that tells when an interaction outside the protocol is over, or nil
+	consented []string            // ids of visits that the client has agreed to
+	visited   []string            // of them, those that are over
 
 	// For whoever goes on with the call when this replica cannot.
 	name            string         // of the tool or prompt, once it has parked
@@ -269,7 +270,7 @@ func (c *call) tick() {
 	case parked:
 		if now.Before(c.until) {
 			c.kept = c.engine.settings.ReleaseAfter <= 0 || now.Sub(c.parkedAt) >= c.engine.settings.ReleaseAfter
-			if !c.kept || !c.release() {
+			if !c.kept || c.polled() || !c.release() {
 				c.arm()
 			}
 			break

@@ -47,6 +47,7 @@ func (c *call) ask(id []byte, method string, params []byte) {
 		return
 	}
 	in := c.newInput(id, method, params)
+	c.askedAsTask(in, params)
 	if c.sure() && (c.answerAgain(in) || in.hinted && c.answerEarly(in)) {
 		return
 	}
@@ -173,7 +174,9 @@ func (c *call) answerEarly(in *input) bool {
 		return false
 	}
 	c.record(in, value)
-	c.reply(jsonrpc.AppendResult(legacy.Text(), in.id, c.legacyAnswer(in, value)))
+	if text := c.answerText(in, value); text != nil {
+		c.reply(text)
+	}
 	return true
 }
 
@@ -220,6 +223,8 @@ func (c *call) refuseInputs(why string) {
 	for _, in := range c.inputs {
 		switch {
 		case in.id == nil:
+		case in.own() != "":
+			c.dropTask(in, why)
 		case in.Method == mcp.MethodElicit:
 			c.reply(jsonrpc.AppendResult(legacy.Text(), in.id, []byte(`{"action":"cancel"}`)))
 		default:

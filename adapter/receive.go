@@ -40,6 +40,8 @@ func (c *call) Receive(m *jsonrpc.Message, borrowed bool) {
 		c.finish(Outcome{Result: m.Result}, borrowed)
 	case m.Error != nil:
 		c.finishError(m.Error, borrowed)
+	case m.IsRequest() && isTaskMethod(m.Method):
+		c.serveTask(m)
 	case m.IsRequest():
 		c.ask(m.ID, m.Method, m.Params)
 		if len(c.rounds) == 0 && len(c.inputs) > 0 && c.phase == running && c.round > 0 {

@@ -65,7 +65,7 @@ func questionIDs(inputs []*input) (packed []byte) {
 		if in.Method == mcp.MethodElicit {
 			kind = 'e'
 		}
-		if len(in.id) > 0 && len(in.id) < 256 {
+		if len(in.id) > 0 && len(in.id) < 256 && in.own() == "" {
 			packed = append(append(packed, kind, byte(len(in.id))), in.id...)
 		}
 	}

@@ -217,7 +217,9 @@ func (c *call) answers(responses []byte) []answer {
 			return false
 		}
 		c.record(in, value)
-		found = append(found, answer{in: in, text: jsonrpc.AppendResult(legacy.Text(), in.id, c.legacyAnswer(in, value))})
+		if text := c.answerText(in, value); text != nil {
+			found = append(found, answer{in: in, text: text})
+		}
 		return true
 	})
 	return found

@@ -277,8 +277,11 @@ func (c *call) takeOver(ctx context.Context, at *state.Position, answered []answ
 	go c.follow(x)
 	for i, a := range answered {
 		c.mu.Lock()
-		a.text = jsonrpc.AppendResult(legacy.Text(), a.in.id, c.legacyAnswer(a.in, a.value))
+		a.text = c.answerText(a.in, a.value)
 		c.mu.Unlock()
+		if a.text == nil {
+			continue
+		}
 		err := c.engine.sure(ctx)
 		if err == nil {
 			err = c.post(ctx, s, creds, a.text)
@@ -367,7 +370,9 @@ func (c *call) answerAgain(in *input) bool {
 		}
 		c.known = append(c.known[:i:i], c.known[i+1:]...)
 		c.record(in, a.Value)
-		c.reply(jsonrpc.AppendResult(legacy.Text(), in.id, c.legacyAnswer(in, a.Value)))
+		if text := c.answerText(in, a.Value); text != nil {
+			c.reply(text)
+		}
 		return true
 	}
 	return false

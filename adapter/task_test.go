@@ -107,7 +107,7 @@ func TestTaskIsCancelled(t *testing.T) {
 	r.raw.TaskTool("long", 100, func(task *rawserver.Task) {
 		task.Waiting()
 		running <- task
-		<-task.Cancelled()
+		task.AwaitCancel()
 	})
 	v := r.mustBegin(toolCall("long"))
 	ended := make(chan struct{})
@@ -149,7 +149,12 @@ func TestTaskIsCancelledBeforeItHasAName(t *testing.T) {
 	v.Gone()
 	<-ended
 	close(named)
-	task := <-cancelled
+	var task *rawserver.Task
+	select {
+	case task = <-cancelled:
+	case <-time.After(10 * time.Second):
+		t.Fatal("the tool was not called")
+	}
 	select {
 	case <-task.Cancelled():
 	case <-time.After(10 * time.Second):
@@ -253,7 +258,7 @@ func TestTaskIsReleased(t *testing.T) {
 		r.raw.TaskTool("greet", 100, func(task *rawserver.Task) {
 			tasks <- task
 			task.Ask(mcp.MethodElicit, askFor("name"))
-			<-task.Cancelled()
+			task.AwaitCancel()
 		})
 		r.play(toolCall("greet"))
 		select {

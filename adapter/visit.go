@@ -87,7 +87,9 @@ func (c *call) completed(raw []byte) {
 		if in.id != nil { // who has done it has consented
 			value := []byte(`{"action":"accept"}`)
 			c.record(in, value)
-			c.reply(jsonrpc.AppendResult(legacy.Text(), in.id, value))
+			if text := c.answerText(in, value); text != nil {
+				c.reply(text)
+			}
 		}
 		return true
 	})

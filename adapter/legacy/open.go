@@ -77,7 +77,7 @@ func (s *Session) handshake(ctx context.Context, creds Credentials) error {
 	s.entry.hold(s)
 	defer x.Finish()
 	params := []byte(`{"protocolVersion":"` + mcp.Latest + `","capabilities":`)
-	params = append(params, s.caps.Raw...)
+	params = append(params, s.caps.Declared()...)
 	params = append(params, `,"clientInfo":`...)
 	if info := s.entry.key.ClientInfo; info != nil {
 		params = append(params, info...)

@@ -68,6 +68,8 @@ func (s *Session) routeRequest(x *Exchange, m *jsonrpc.Message, borrowed bool) {
 			return
 		}
 		s.attribute(x, m)
+	case mcp.MethodTaskGet, mcp.MethodTaskResult, mcp.MethodTaskCancel:
+		s.routeTask(m)
 	default:
 		s.refuse(m, jsonrpc.CodeMethodNotFound, "the client has no method "+m.Method)
 	}

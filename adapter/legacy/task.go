@@ -1,6 +1,9 @@
 package legacy
 
 import (
+	"strconv"
+	"strings"
+
 	"github.com/holdfast-mcp/holdfast/adapter/jsonrpc"
 	"github.com/holdfast-mcp/holdfast/adapter/mcp"
 )
@@ -130,3 +133,25 @@ func (s *Session) AppendNewID(dst []byte) []byte { return s.server.AppendID(dst,
 
 // CancelsTasks reports whether the server has tasks/cancel, or may have.
 func (s *Session) CancelsTasks() bool { return s.info.TaskCancel || s.info.raw == nil }
+
+// OwnTaskPrefix begins the names of tasks that a server has asked of its client.
+const OwnTaskPrefix = "task:"
+
+// OwnTask names the nth task that a server asks of its client in a call, given
+// as in Position: what the server asks of the task finds the call by it.
+func OwnTask(request string, n int) string { return OwnTaskPrefix + request + "." + strconv.Itoa(n) }
+
+// routeTask gives what a server asks of a client's task to the call that has
+// named it.
+func (s *Session) routeTask(m *jsonrpc.Message) {
+	name, _ := jsonrpc.Unquote(jsonrpc.Get(m.Params, "taskId"))
+	call, ok := strings.CutPrefix(name, OwnTaskPrefix)
+	dot := strings.LastIndexByte(call, '.')
+	if ok && dot > 0 {
+		if x := s.find(jsonrpc.AppendQuote(nil, call[:dot])); x != nil {
+			x.sink.Receive(m, false)
+			return
+		}
+	}
+	s.refuse(m, jsonrpc.CodeInvalidParams, "Task not found")
+}

@@ -82,6 +82,26 @@ func legacyCapabilities(raw []byte) ([]byte, error) {
 	return bytes.Clone(value), nil
 }
 
+// Declared is what initialize declares: what the client can be asked, and that
+// it may be asked as tasks, which are not the client's but ours (see Tasks).
+func (c *Capabilities) Declared() []byte {
+	out := []byte(c.Raw)
+	if !c.Form && !c.URL && !c.Sampling {
+		return out
+	}
+	out = append(bytes.TrimSuffix(out, []byte("}")), `,"tasks":{"cancel":{},"requests":{`...)
+	if c.Form || c.URL {
+		out = append(out, `"elicitation":{"create":{}}`...)
+	}
+	if c.Sampling {
+		if c.Form || c.URL {
+			out = append(out, ',')
+		}
+		out = append(out, `"sampling":{"createMessage":{}}`...)
+	}
+	return append(out, "}}}"...)
+}
+
 // without is an object without one member.
 func without(object []byte, name string) []byte {
 	out := jsonrpc.AppendMembers([]byte{'{'}, object, func(n []byte) bool { return string(n) == name })

@@ -61,6 +61,24 @@ func TestCapabilitiesHaveOneText(t *testing.T) {
 	}
 }
 
+func TestDeclaredCapabilities(t *testing.T) {
+	for raw, want := range map[string]string{
+		`{}`:                 `{}`,
+		`{"roots":{}}`:       `{"roots":{}}`,
+		`{"elicitation":{}}`: `{"elicitation":{},"tasks":{"cancel":{},"requests":{"elicitation":{"create":{}}}}}`,
+		`{"sampling":{}}`:    `{"sampling":{},"tasks":{"cancel":{},"requests":{"sampling":{"createMessage":{}}}}}`,
+		`{"sampling":{},"elicitation":{"url":{}}}`: `{"elicitation":{"url":{}},"sampling":{},"tasks":{"cancel":{},"requests":{"elicitation":{"create":{}},"sampling":{"createMessage":{}}}}}`,
+	} {
+		c, err := ParseCapabilities([]byte(raw))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := string(c.Declared()); got != want {
+			t.Errorf("%s is declared as %s, want %s", raw, got, want)
+		}
+	}
+}
+
 func TestMissing(t *testing.T) {
 	const form, url = `{"elicitation":{"form":{}}}`, `{"elicitation":{"url":{}}}`
 	for _, tt := range []struct{ caps, method, params, want string }{

@@ -137,7 +137,7 @@ var differences = [features]Difference{
 	ElicitationIDs: {"elicitationId and notifications/elicitation/complete", R20251125, R20251125, "2026-07-28/changelog, minor 11",
 		"taken off; the notification lets the call go on that waits for it"},
 	Tasks: {"tasks: params.task, tasks/get, tasks/result, tasks/cancel, tasks/list, execution.taskSupport, the capability", R20251125, R20251125, "2026-07-28/changelog, 6",
-		"tools that demand it are called as tasks; a client sees none of it"},
+		"tools that demand it are called as tasks, and a server may ask its questions as tasks; a client sees none of it"},
 	ResultTypes: {"resultType", R20260728, R20260728, "2026-07-28/changelog, 8",
 		"added to every result, taken off every answer"},
 	CacheHints: {"ttlMs and cacheScope", R20260728, R20260728, "2026-07-28/changelog, minor 5",

@@ -70,6 +70,12 @@ func anyToken(wild bool) *rapid.Generator[*Token] {
 			Asked: [3]uint32(rapid.SliceOfN(rapid.Uint32(), 3, 3).Draw(t, "asked")),
 			Cut:   rapid.Bool().Draw(t, "cut"), Released: rapid.Bool().Draw(t, "released"),
 		}
+		if rapid.Bool().Draw(t, "as a task") {
+			tok.Task = `"` + text("task", MaxTask) + `"`
+			if wild {
+				tok.Task = rapid.SampledFrom([]string{tok.Task, `"`, "7", tok.Task[1:]}).Draw(t, "task's quotes")
+			}
+		}
 		for range rapid.IntRange(0, 3).Draw(t, "inputs") {
 			var params []byte
 			if rapid.Bool().Draw(t, "asked again") {

@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/holdfast-mcp/holdfast/test/fixture/rawserver"
@@ -44,7 +45,7 @@ func TestMissingCapability(t *testing.T) {
 			}
 			// The call is over: nobody waits for its result.
 			server.WaitCount("notifications/cancelled", 1)
-			if got := server.Received("initialize")[0].Params; !bytes.Contains(got, []byte(`"capabilities":`+test.capabilities)) {
+			if got := server.Received("initialize")[0].Params; !bytes.Contains(got, []byte(`"capabilities":`+strings.TrimSuffix(test.capabilities, "}"))) {
 				t.Errorf("the server was told %s, want the client's capabilities %s", got, test.capabilities)
 			}
 		})
@@ -90,9 +91,11 @@ func TestCapabilitiesDecideTheSession(t *testing.T) {
 	server := rawserver.New(t, rawserver.Settings{})
 	server.Tool("who", func(c *rawserver.Call) { c.Text(string(c.Session.Capabilities)) })
 	h := Start(t, Options{Upstream: server.URL})
+	const tasks = `"tasks":{"cancel":{},"requests":{"sampling":{"createMessage":{}}}}` // whoever can be asked can be asked as tasks
 	for capabilities, want := range map[string]string{
-		`{"sampling":{}}`: `{"sampling":{}}`, `{}`: `{}`,
-		`{ "sampling" : { } , "roots": {} }`: `{"roots":{},"sampling":{}}`, `{"roots":{},"sampling":{}}`: `{"roots":{},"sampling":{}}`,
+		`{"sampling":{}}`: `{"sampling":{},` + tasks + `}`, `{}`: `{}`,
+		`{ "sampling" : { } , "roots": {} }`: `{"roots":{},"sampling":{},` + tasks + `}`,
+		`{"roots":{},"sampling":{}}`:         `{"roots":{},"sampling":{},` + tasks + `}`,
 	} {
 		got := h.Send(t, CallTool("who", nil, Caps(capabilities))).Text(t)
 		same(t, "what the server sees", parse(t, []byte(got)), want)

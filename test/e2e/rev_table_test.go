@@ -218,7 +218,7 @@ var rows = map[mcp.Feature]func(t *testing.T, v *interview){
 	},
 	mcp.Tasks: func(t *testing.T, v *interview) {
 		has(t, "what the client got", v.told(), "!execution", "!taskSupport", "!related-task", "!taskId", `!"tasks"`)
-		has(t, "initialize", v.sent(t, "initialize"), `!"tasks"`)
+		has(t, "initialize", v.sent(t, "initialize"), `"tasks":{"cancel":{},"requests":{"elicitation":{"create":{}},"sampling":{"createMessage":{}}}}`)
 		if v.revision.Has(mcp.Tasks) {
 			has(t, "the result", v.result(t, "task"), "as a task")
 		} else {

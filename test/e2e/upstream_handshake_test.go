@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-mcp/holdfast/adapter/mcp"
 	"github.com/holdfast-mcp/holdfast/test/fixture/rawserver"
 )
 
@@ -41,8 +42,12 @@ func TestHandshake(t *testing.T) {
 			if got := string(at(params, "protocolVersion")); got != `"2025-11-25"` {
 				t.Errorf("initialize offers %s, want the latest legacy revision", got)
 			}
-			if got := at(params, "capabilities"); !sameJSON(t, got, []byte(capabilities)) {
-				t.Errorf("initialize declares %s, want %s", got, capabilities)
+			want, err := mcp.ParseCapabilities([]byte(capabilities))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := at(params, "capabilities"); !sameJSON(t, got, want.Declared()) {
+				t.Errorf("initialize declares %s, want %s", got, want.Declared())
 			}
 			if got := at(params, "clientInfo"); !sameJSON(t, got, []byte(`{"name":"someone","version":"1"}`)) {
 				t.Errorf("initialize names %s, want the client", got)

@@ -28,6 +28,14 @@ var (
 		reason: "the server writes the id of its session, which is another one for each client",
 		apply:  inTexts(regexp.MustCompile(`session [0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`), "session <id>"),
 	}
+	taskName = mask{
+		name:   "task name",
+		reason: "the client names the task that it is asked as, and the server writes the name, and each of its looks at the task, into its result",
+		apply: func(o *peer.Outcome) bool {
+			names := inTexts(regexp.MustCompile(`"taskId": "[^"]+"`), `"taskId": "<task>"`)(o)
+			return inTexts(regexp.MustCompile(`Task created: [^\n]+(\nPoll \d+: \w+)+`), "Task created: <task>, and looked at")(o) || names
+		},
+	}
 	// logMessages: see the server's server/logging.js.
 	logMessages = mask{
 		name: "random level",
@@ -55,7 +63,7 @@ var (
 )
 
 // masks are all that there are, in the order in which they are explained.
-var masks = []mask{timeOfDay, sessionID, logMessages, rootsTiming}
+var masks = []mask{timeOfDay, sessionID, taskName, logMessages, rootsTiming}
 
 var logText = regexp.MustCompile(`^([A-Z][a-z]+)([- ]level[- ]message - SessionId )[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 

@@ -26,7 +26,8 @@ type Legacy struct {
 	cancel   context.CancelFunc // ends the GET stream
 	ended    chan error         // how the GET stream ended
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex     // guards what follows
+	tasks   map[string]any // answers that the server comes for
 	asked   []Question
 	log     []any // log messages of the GET stream
 	filter  Filter
@@ -39,7 +40,7 @@ func Connect(ctx context.Context, url string, identity Identity) (*Legacy, error
 	c := &Legacy{url: url, identity: identity, http: &http.Client{Transport: &http.Transport{DisableCompression: true}}}
 	var err error
 	if c.hello, err = c.Call(ctx, Request{Method: "initialize", Params: map[string]any{
-		"protocolVersion": LegacyVersion, "capabilities": identity.Capabilities, "clientInfo": identity.info(),
+		"protocolVersion": LegacyVersion, "capabilities": withTasks(identity.Capabilities), "clientInfo": identity.info(),
 	}}); err != nil {
 		return nil, err
 	}
@@ -154,6 +155,15 @@ func (c *Legacy) answer(ctx context.Context, r Request, m message, o *Outcome) e
 		reply["result"] = map[string]any{}
 		return c.tell(ctx, reply)
 	}
+	if m.Method == "tasks/get" || m.Method == "tasks/result" {
+		if result := c.serve(m.Method, params); result != nil {
+			reply["result"] = result
+		} else {
+			reply["error"] = map[string]any{"code": -32602, "message": "Task not found"}
+		}
+		return c.tell(ctx, reply)
+	}
+	params, asTask := without(params, "task")
 	q := question(m.Method, params)
 	c.mu.Lock()
 	c.asked = append(c.asked, q)
@@ -161,7 +171,11 @@ func (c *Legacy) answer(ctx context.Context, r Request, m message, o *Outcome) e
 	if o != nil {
 		o.Asked = append(o.Asked, q)
 	}
-	if answer, ok := c.identity.answer(r, q); ok {
+	if answer, ok := c.identity.answer(r, q); ok && asTask != nil {
+		c.mu.Lock()
+		reply["result"] = c.keep(answer)
+		c.mu.Unlock()
+	} else if ok {
 		reply["result"] = answer
 	} else {
 		reply["error"] = map[string]any{"code": -32601, "message": "no answer to " + m.Method}
