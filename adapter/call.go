@@ -39,7 +39,8 @@ type call struct {
 	method   string
 	askable  bool // the method may be answered with input_required
 	eligible bool // and the client can be asked something
-	harmless bool
+	harmless bool // by its method, it may run twice
+	repeats  bool // its request may be sent again although the server may have it; guarded by mu
 	key      legacy.Key
 	msgID    uint64 // upstream request id and progress token
 	callID   uint64 // the id of tools/call where the tool runs as a task; else zero
@@ -193,9 +194,7 @@ func (c *call) quick(s *legacy.Session, req *Request, text []byte) (sent bool, e
 	}
 	x := s.Prepare(c.msgID, c, c.creds, c.eligible, c.askable, c.level)
 	x.SetMessage(text)
-	if c.harmless {
-		x.KeepMessage()
-	}
+	c.keepMessage(x, s, req.Name)
 	c.x = x
 	if c.level != mcp.LevelNone && s.LevelShort() {
 		return false, nil
@@ -210,6 +209,20 @@ func (c *call) quick(s *legacy.Session, req *Request, text []byte) (sent bool, e
 		c.lost(asRefusal(err, true))
 	}
 	return true, nil
+}
+
+// keepMessage has an exchange keep its request where that may be sent again
+// although the server may have it. mu is held.
+func (c *call) keepMessage(x *legacy.Exchange, s *legacy.Session, tool []byte) {
+	switch c.engine.settings.Replay {
+	case ReplayAlways:
+		c.repeats = true
+	case ReplaySafe:
+		c.repeats = c.harmless || c.method == mcp.MethodToolsCall && s.Harmless(tool)
+	}
+	if c.repeats {
+		x.KeepMessage()
+	}
 }
 
 func checkParams(req *Request, rules []mcp.ParamRule) error {

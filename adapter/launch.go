@@ -127,9 +127,11 @@ func (c *call) prepare(ctx context.Context, s *legacy.Session, creds legacy.Cred
 		x.Continues(c.idText(c.msgID))
 	}
 	x.SetMessage(text)
-	if c.harmless {
-		x.KeepMessage()
+	name := []byte(c.name)
+	if len(c.rounds) > 0 {
+		name = c.rounds[0].req.Name
 	}
+	c.keepMessage(x, s, name)
 	c.x = x
 	if c.eligible {
 		for _, o := range s.TakeOrphans() {

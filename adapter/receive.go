@@ -83,7 +83,7 @@ func (c *call) Fail(err error) {
 	// What has met no session has not run; what is harmless may run twice.
 	// Neither where the server has asked something already.
 	if c.task == nil && !c.retried && (c.round == 0 || c.resent) && c.phase == running && len(c.inputs) == 0 &&
-		(errors.Is(err, legacy.ErrSessionGone) || c.harmless && errors.Is(err, legacy.ErrBroken)) && c.x.HasMessage() {
+		(errors.Is(err, legacy.ErrSessionGone) || c.repeats && errors.Is(err, legacy.ErrBroken)) && c.x.HasMessage() {
 		c.retried, c.restart = true, true
 		c.enter(starting)
 		c.wake()

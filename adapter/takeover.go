@@ -306,7 +306,7 @@ func (c *call) replayable(s *legacy.Session) bool {
 	case ReplayNever:
 		return false
 	}
-	return c.harmless || c.method == mcp.MethodToolsCall && s != nil && s.Harmless(c.name)
+	return c.harmless || c.method == mcp.MethodToolsCall && s != nil && s.Harmless([]byte(c.name))
 }
 
 // replaySession acquires a session to run the call again on. nil without an

@@ -62,11 +62,11 @@ func (s *Session) Rules(tool []byte) (rules []mcp.ParamRule, known bool) {
 // Harmless reports whether the tool is known to be read-only or idempotent, so
 // that it may run twice: spec 2025-11-25, server/tools, "ToolAnnotations". The
 // annotations are the server's word, and were read with the header rules.
-func (s *Session) Harmless(tool string) bool {
+func (s *Session) Harmless(tool []byte) bool {
 	t := &s.entry.tools
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	_, ok := t.harmless[tool]
+	_, ok := t.harmless[string(tool)]
 	return ok
 }
 
