@@ -26,6 +26,9 @@ func (e *Engine) Shutdown(ctx context.Context) {
 		return
 	}
 	e.leaving.Store(true)
+	if end, ok := ctx.Deadline(); ok {
+		e.cutAt.Store(end.UnixNano())
+	}
 	e.mu.Lock()
 	for l := range e.listeners {
 		l.finish()
@@ -68,6 +71,13 @@ func (e *Engine) Shutdown(ctx context.Context) {
 	e.housekeeping.Wait()
 	e.closeServers(ctx)
 	e.calls.close()
+}
+
+// cutsOff reports whether the time of Shutdown is over, when connections end
+// whose clients wait.
+func (e *Engine) cutsOff() bool {
+	at := e.cutAt.Load()
+	return at != 0 && time.Now().UnixNano() >= at
 }
 
 // peered reports whether another replica lives, or may live without this one
@@ -139,7 +149,7 @@ func (c *call) leaveRun() {
 // transferable reports whether another replica can go on with the call. mu is
 // held.
 func (c *call) transferable() bool {
-	return c.x != nil && !c.moving && (c.x.Position().Event != "" || c.replayable(c.x.Session()))
+	return c.x != nil && !c.moving && (c.x.Position().Event != "" || c.mayReplay(c.x.Session()))
 }
 
 // closeServers deletes the upstream sessions, or hands them over.

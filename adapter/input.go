@@ -2,6 +2,7 @@ package adapter
 
 import (
 	"bytes"
+	"context"
 	"slices"
 	"strconv"
 	"strings"
@@ -168,8 +169,23 @@ func (c *call) answerEarly(in *input) bool {
 		return false
 	}
 	c.record(in, value)
-	c.reply(jsonrpc.AppendResult(legacy.Text(), in.id, c.legacyAnswer(in, value)))
+	c.give(in, value)
 	return true
+}
+
+// give answers a question with what was known beforehand, in the background. mu
+// is held.
+func (c *call) give(in *input, value []byte) {
+	if c.x == nil {
+		return
+	}
+	a := answer{in: in, text: jsonrpc.AppendResult(legacy.Text(), in.id, c.legacyAnswer(in, value))}
+	d := &delivery{x: c.x, session: c.x.Session(), answers: []answer{a}, creds: c.creds}
+	c.engine.wg.Add(1)
+	go func() {
+		defer c.engine.wg.Done()
+		c.deliverAll(c.engine.ctx, d, nil)
+	}()
 }
 
 // legacyAnswer makes an answer fit the session's revision: sampling content is
@@ -202,6 +218,25 @@ func isResultType(name []byte) bool { return string(name) == "resultType" }
 // sure reports whether the server may be told something: whether no other
 // replica can have the call. mu is held.
 func (c *call) sure() bool { return !c.handed || c.engine.confirmed() }
+
+// assured waits until the server may be told something.
+func (c *call) assured(ctx context.Context) error {
+	c.mu.Lock()
+	sure := c.sure()
+	c.mu.Unlock()
+	if sure {
+		return nil
+	}
+	if err := c.engine.sure(ctx); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.elsewhere {
+		return errAway
+	}
+	return nil
+}
 
 // reply posts a text to the server in the background: where the call may be
 // another replica's, once it is known that it is not. mu is held.

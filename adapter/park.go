@@ -79,7 +79,7 @@ func (c *call) seal() []byte {
 			t.Position = state.Position(at)
 		}
 	}
-	if t.Position.Event != "" || c.x == nil || c.replayable(c.x.Session()) {
+	if t.Position.Event != "" || c.x == nil || c.mayReplay(c.x.Session()) {
 		c.describe(&t)
 	}
 	limit := set.MaxState
