@@ -47,6 +47,28 @@ func (c *call) strand(err, reason error) bool {
 	return true
 }
 
+// await parks a running call at the same round whose stream has broken while no
+// round waited for it, because its client's replica has fallen silent: the same
+// retry, wherever it comes, lets the call run again. It reports whether it did.
+// mu is held.
+func (c *call) await(err, reason error) bool {
+	if !errors.Is(err, legacy.ErrBroken) || c.phase != running || c.round == 0 || c.estate != nil || len(c.rounds) > 0 ||
+		c.x == nil || !c.mayReplay(c.x.Session()) || c.engine.calls.park(c) != nil {
+		return false
+	}
+	c.enter(parked)
+	left := &estate{err: reason}
+	if c.fallback != nil {
+		left.own = c.fallback.own
+	}
+	c.estate, c.fallback, c.inputs = left, nil, nil
+	c.transcript, c.known = append(c.transcript, c.known...), nil
+	c.transcriptBytes = sizeOf(c.transcript)
+	c.parkedAt = time.Now()
+	c.arm()
+	return true
+}
+
 // strandAnswers is strand for answers that the server may have or not: asked on
 // the same stream, opened anew, it says what it makes of them. mu is held.
 func (c *call) strandAnswers(answers []answer, err, reason error) bool {

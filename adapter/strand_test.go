@@ -2,6 +2,7 @@ package adapter
 
 import (
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/holdfast-mcp/holdfast/adapter/mcp"
@@ -117,4 +118,41 @@ func TestTranscriptWhosePostBreaks(t *testing.T) {
 	if n := f.raw.ToolCalls("tool"); n != 3 {
 		t.Errorf("the tool ran %d times, want 3", n)
 	}
+}
+
+// The stream breaks of a call that may run again while nobody waits for it: its
+// client's replica has died. The same retry elsewhere lets it run again.
+func TestStreamBreaksWhileNobodyWaits(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 2, noEventIDs, replaying(ReplayAlways))
+	breaks := make(chan struct{})
+	var runs atomic.Int32
+	f.raw.Tool("tool", askOnce(func(c *rawserver.Call) {
+		if runs.Add(1) == 1 {
+			<-breaks
+			c.Cut()
+			return
+		}
+		c.Text("done")
+	}))
+	q := toolCall("tool")
+	owner, other := f.rigs[0], f.rigs[1]
+	o := owner.play(q)
+	retry := q.retry(o, accept("elicitation-1", "a", "x"))
+	end := other.mustBegin(retry).goes()
+	f.raw.Wait("the answer", func() bool { return len(f.raw.Responses()) == 1 })
+	f.die(other)
+	f.giveUp()
+	eventually(t, "the owner to hear that its client's replica is gone", func() bool { return owner.waiting() == 0 })
+	close(breaks)
+	c := owner.calls.get(owner.tokenOf(o))
+	eventually(t, "the stream to break", func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.phase != running
+	})
+	if got := owner.served(retry, ServedReplayed).text(t); got != "done" {
+		t.Errorf("got %q", got)
+	}
+	endOf(t, end) // whatever it was told
 }
