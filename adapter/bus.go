@@ -23,6 +23,8 @@ type Bus interface {
 	// Confirmed reports whether this replica holds its lease: whether its peers
 	// have heard of it so lately that none of them can have taken its calls over.
 	Confirmed() bool
+	// Missing reports whether another replica may live that is not heard of.
+	Missing() bool
 	// Lapses counts how often the lease had run out before it was confirmed again.
 	Lapses() uint64
 	// Status reports whether the bus is reached, and why not.

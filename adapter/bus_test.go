@@ -184,6 +184,14 @@ func (p *port) Confirmed() bool {
 	return !p.revoked && (p.alone || !p.cut || p.lan.clock-p.since < p.lan.patience)
 }
 
+// Missing implements Bus.
+func (p *port) Missing() bool {
+	l := p.lan
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(l.ports, func(q *port) bool { return q != p && !q.left && l.clock-p.heard(q) > l.patience })
+}
+
 // Lapses implements Bus.
 func (p *port) Lapses() uint64 {
 	p.lan.mu.Lock()

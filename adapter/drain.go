@@ -26,6 +26,9 @@ func (e *Engine) Shutdown(ctx context.Context) {
 		return
 	}
 	e.leaving.Store(true)
+	if end, ok := ctx.Deadline(); ok {
+		e.cutAt.Store(end.UnixNano())
+	}
 	e.mu.Lock()
 	for l := range e.listeners {
 		l.finish()
@@ -68,6 +71,13 @@ func (e *Engine) Shutdown(ctx context.Context) {
 	e.housekeeping.Wait()
 	e.closeServers(ctx)
 	e.calls.close()
+}
+
+// cutsOff reports whether the time of Shutdown is over, when connections end
+// whose clients wait.
+func (e *Engine) cutsOff() bool {
+	at := e.cutAt.Load()
+	return at != 0 && time.Now().UnixNano() >= at
 }
 
 // peered reports whether another replica lives, or may live without this one
@@ -128,7 +138,7 @@ func (c *call) settleUp(peered bool) {
 // elsewhere. A retry that still comes here is not told that the call is over. mu
 // is held.
 func (c *call) leaveRun() {
-	if c.x.Position().Event == "" && c.driver != byNobody && c.sure() {
+	if c.x.Position().Event == "" && c.task == nil && c.driver != byNobody && c.sure() {
 		const why = "the call runs again"
 		c.refuseInputs(why)
 		c.x.Cancel(why)
@@ -139,7 +149,7 @@ func (c *call) leaveRun() {
 // transferable reports whether another replica can go on with the call. mu is
 // held.
 func (c *call) transferable() bool {
-	return c.x != nil && !c.moving && (c.x.Position().Event != "" || c.task != nil || c.replayable(c.x.Session()))
+	return c.x != nil && !c.moving && (c.x.Position().Event != "" || c.task != nil || c.mayReplay(c.x.Session()))
 }
 
 // closeServers deletes the upstream sessions, or hands them over.

@@ -70,3 +70,32 @@ func TestDrainLeavesWhatMayRunAgain(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// A replica whose time is over closes the connections of its clients: that is
+// no client which has gone, and cancels nothing at the owner.
+func TestDrainThatCutsConnectionsOff(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 2)
+	gate := make(chan struct{})
+	f.raw.Tool("slow", askOnce(func(c *rawserver.Call) {
+		<-gate
+		c.Text("done")
+	}))
+	q := toolCall("slow")
+	owner, other := f.rigs[0], f.rigs[1]
+	retry := q.retry(owner.play(q), accept("elicitation-1", "a", "x"))
+	v := other.mustBegin(retry)
+	end := v.goes()
+	f.raw.Wait("the answer", func() bool { return len(f.raw.Responses()) == 1 })
+	other.cutAt.Store(time.Now().UnixNano())
+	v.Gone()
+	endOf(t, end)
+	eventually(t, "the owner to hear of it", func() bool { return owner.waiting() == 0 })
+	close(gate)
+	if got := owner.play(retry).text(t); got != "done" {
+		t.Errorf("got %q", got)
+	}
+	if got := f.raw.Cancelled(); len(got) != 0 {
+		t.Errorf("the server was told that %s is cancelled", got)
+	}
+}

@@ -164,7 +164,11 @@ func (r *forwardRound) Gone() {
 	stream, local := r.stream, r.local
 	r.mu.Unlock()
 	r.cancel()
-	if stream != nil {
+	switch {
+	case stream == nil:
+	case r.engine.cutsOff(): // it is this replica that closes the connection, at its end
+		stream.Abandon()
+	default:
 		stream.Close()
 	}
 	if local != nil {

@@ -2,6 +2,7 @@ package adapter
 
 import (
 	"bytes"
+	"context"
 	"slices"
 	"strconv"
 	"strings"
@@ -174,15 +175,51 @@ func (c *call) answerEarly(in *input) bool {
 		return false
 	}
 	c.record(in, value)
-	if text := c.answerText(in, value); text != nil {
-		c.reply(text)
-	}
+	c.give(in, value)
 	return true
+}
+
+// give answers a question with what was known beforehand, in the background. mu
+// is held.
+func (c *call) give(in *input, value []byte) {
+	if c.x == nil {
+		return
+	}
+	text := c.answerText(in, value)
+	if text == nil { // the server comes for it
+		return
+	}
+	a := answer{in: in, text: text}
+	d := &delivery{x: c.x, session: c.x.Session(), answers: []answer{a}, creds: c.creds}
+	c.engine.wg.Add(1)
+	go func() {
+		defer c.engine.wg.Done()
+		c.deliverAll(c.engine.ctx, d, nil)
+	}()
 }
 
 // sure reports whether the server may be told something: whether no other
 // replica can have the call. mu is held.
 func (c *call) sure() bool { return !c.handed || c.engine.confirmed() }
+
+// assured waits until the server may be told something.
+func (c *call) assured(ctx context.Context) error {
+	c.mu.Lock()
+	sure := c.sure()
+	c.mu.Unlock()
+	if sure {
+		return nil
+	}
+	if err := c.engine.sure(ctx); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.elsewhere {
+		return errAway
+	}
+	return nil
+}
 
 // reply posts a text to the server in the background: where the call may be
 // another replica's, once it is known that it is not. mu is held.

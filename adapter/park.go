@@ -83,7 +83,7 @@ func (c *call) seal() []byte {
 	if c.task != nil {
 		t.Task = string(c.task.id)
 	}
-	if t.Position.Event != "" || t.Task != "" || c.x == nil || c.replayable(c.x.Session()) {
+	if t.Position.Event != "" || t.Task != "" || c.x == nil || c.mayReplay(c.x.Session()) {
 		c.describe(&t)
 	}
 	limit := set.MaxState

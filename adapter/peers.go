@@ -33,6 +33,9 @@ func (p *Peers) Live() []string { return p.bus.Live() }
 // Confirmed reports whether this replica holds its lease.
 func (p *Peers) Confirmed() bool { return p.bus.Confirmed() }
 
+// Missing reports whether another replica may live that is not heard of.
+func (p *Peers) Missing() bool { return p.bus.Missing() }
+
 // Request asks a replica, and returns its answer.
 func (p *Peers) Request(ctx context.Context, replica string, body []byte) ([]byte, error) {
 	stream, err := p.bus.Ask(ctx, replica, KindSession, p.seal(body, contextRound))

@@ -90,7 +90,7 @@ func (c *call) Fail(err error) {
 		return
 	}
 	reason := asRefusal(err, c.x.Accepted() || !errors.Is(err, legacy.ErrSessionGone))
-	if !c.bequeath(nil, reason) && !c.strand(err, reason) && !c.putBackLocked(c.fallback, reason) {
+	if !c.bequeath(nil, reason) && !c.strand(err, reason) && !c.await(err, reason) && !c.putBackLocked(c.fallback, reason) {
 		c.lost(reason)
 	}
 }

@@ -159,6 +159,7 @@ func (c *call) carryOn(req *Request, r *callRound) error {
 	e.calls.unpark(c)
 	now := time.Now()
 	c.begun, c.heard = c.begun.Add(now.Sub(c.parkedAt)), now // the time that the client took does not count
+	c.strandings = 0
 	c.creds = credentials(req)
 	c.level = req.LogLevel
 	if c.x != nil {
@@ -285,31 +286,37 @@ func (c *call) goDeliver(d *delivery, pending *legacy.Posting) {
 		if pending == nil {
 			c.raiseLevel(ctx, d.session, d.creds)
 		}
-		for i, a := range d.answers {
-			err := legacy.ErrUnsent
-			if pending != nil && i == 0 {
-				err = pending.WaitLong(ctx)
-			}
-			if errors.Is(err, legacy.ErrUnsent) {
-				if err = c.engine.sure(ctx); err == nil {
-					err = c.post(ctx, d.session, d.creds, a.text)
-				}
-			}
-			if err != nil {
-				c.mu.Lock()
-				c.undelivered(d.x, d.answers[i:], err)
-				c.mu.Unlock()
-				for _, rest := range d.answers[i:] {
-					legacy.FreeText(rest.text)
-				}
-				return
-			}
-			legacy.FreeText(a.text)
-		}
-		if d.launch {
+		if c.deliverAll(ctx, d, pending) && d.launch {
 			c.sendHeld(ctx)
 		}
 	}()
+}
+
+// deliverAll posts answers one after the other. It reports whether the server
+// has taken them; what becomes of the call else is seen to.
+func (c *call) deliverAll(ctx context.Context, d *delivery, pending *legacy.Posting) bool {
+	for i, a := range d.answers {
+		err := legacy.ErrUnsent
+		if pending != nil && i == 0 {
+			err = pending.WaitLong(ctx)
+		}
+		if errors.Is(err, legacy.ErrUnsent) {
+			if err = c.assured(ctx); err == nil {
+				err = c.post(ctx, d.session, d.creds, a.text)
+			}
+		}
+		if err != nil {
+			c.mu.Lock()
+			c.undelivered(d.x, d.answers[i:], err)
+			c.mu.Unlock()
+			for _, rest := range d.answers[i:] {
+				legacy.FreeText(rest.text)
+			}
+			return false
+		}
+		legacy.FreeText(a.text)
+	}
+	return true
 }
 
 // raiseLevel tells the server first where this round wants more log messages
@@ -341,7 +348,7 @@ func (c *call) undelivered(x *legacy.Exchange, answers []answer, err error) {
 	var refusal *Refusal // the lease did not come back
 	unseen := errors.Is(err, legacy.ErrUnreachable) || errors.As(err, &status) && status.Unauthorized() || errors.As(err, &refusal)
 	again := c.phase == parked // with other questions, before this answer was refused
-	if !unseen && c.strandAnswers(answers, err, reason) {
+	if !unseen && (c.strandAnswers(answers, err, reason) || c.leaveAnswers(answers, err, reason)) {
 		return
 	}
 	if !unseen || !again && c.engine.calls.park(c) != nil {

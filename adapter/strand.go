@@ -35,7 +35,7 @@ func (c *call) stranded() bool {
 // whether it did. mu is held.
 func (c *call) strand(err, reason error) bool {
 	replays := c.fallback != nil && absent(err)
-	if !replays && !errors.Is(err, legacy.ErrBroken) || !c.strandable() || !replays && (c.x == nil || !c.replayable(c.x.Session())) {
+	if !replays && !errors.Is(err, legacy.ErrBroken) || !c.strandable() || !replays && (c.x == nil || !c.mayReplay(c.x.Session())) {
 		return false
 	}
 	c.inputs = nil // it asks them again
@@ -47,27 +47,75 @@ func (c *call) strand(err, reason error) bool {
 	return true
 }
 
+// await parks a running call at the same round whose stream has broken while no
+// round waited for it, because its client's replica has fallen silent: the same
+// retry, wherever it comes, lets the call run again. It reports whether it did.
+// mu is held.
+func (c *call) await(err, reason error) bool {
+	if !errors.Is(err, legacy.ErrBroken) || c.phase != running || c.round == 0 || c.estate != nil || len(c.rounds) > 0 ||
+		c.x == nil || !c.mayReplay(c.x.Session()) || c.engine.calls.park(c) != nil {
+		return false
+	}
+	c.enter(parked)
+	left := &estate{err: reason}
+	if c.fallback != nil {
+		left.own = c.fallback.own
+	}
+	c.estate, c.fallback, c.inputs = left, nil, nil
+	c.transcript, c.known = append(c.transcript, c.known...), nil
+	c.transcriptBytes = sizeOf(c.transcript)
+	c.parkedAt = time.Now()
+	c.arm()
+	return true
+}
+
 // strandAnswers is strand for answers that the server may have or not: asked on
 // the same stream, opened anew, it says what it makes of them. mu is held.
 func (c *call) strandAnswers(answers []answer, err, reason error) bool {
 	if !errors.Is(err, legacy.ErrBroken) || c.phase != running || !c.strandable() {
 		return false
 	}
+	left := c.breakOff(answers, reason)
+	if left == nil {
+		return false
+	}
+	if left.position.Event == "" && c.task == nil {
+		c.inputs = nil // it asks them again
+	}
+	c.leaveTo(left)
+	return true
+}
+
+// leaveAnswers is strandAnswers for a call that has parked with other questions
+// meanwhile: its next round goes on with it.
+func (c *call) leaveAnswers(answers []answer, err, reason error) bool {
+	if !errors.Is(err, legacy.ErrBroken) || c.phase != parked {
+		return false
+	}
+	left := c.breakOff(answers, reason)
+	if left == nil {
+		return false
+	}
+	c.estate, c.x = left, nil
+	return true
+}
+
+// breakOff lets go of the call's stream, where the call can go on without it.
+// answers are those that the server may have or not. mu is held.
+func (c *call) breakOff(answers []answer, reason error) *estate {
 	left := &estate{position: state.Position(c.x.Position()), err: reason}
 	for _, a := range answers {
 		left.undelivered = append(left.undelivered, answer{in: a.in, value: a.content()})
 	}
 	switch {
 	case left.position.Event != "", c.task != nil:
-	case c.replayable(c.x.Session()):
+	case c.mayReplay(c.x.Session()):
 		c.x.Cancel("the call runs again")
-		c.inputs = nil
 	default:
-		return false
+		return nil
 	}
 	c.x.Release()
-	c.leaveTo(left)
-	return true
+	return left
 }
 
 // again strands a call once more that could not go on because the server is
@@ -155,7 +203,7 @@ func (c *call) post(ctx context.Context, s *legacy.Session, creds legacy.Credent
 		if !errors.Is(err, legacy.ErrUnreachable) || times == maxStrandings-1 || !pause(ctx, breath<<times) {
 			return err
 		}
-		if err := c.engine.sure(ctx); err != nil {
+		if err := c.assured(ctx); err != nil {
 			return err
 		}
 	}

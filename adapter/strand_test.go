@@ -2,6 +2,7 @@ package adapter
 
 import (
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/holdfast-mcp/holdfast/adapter/mcp"
@@ -55,4 +56,103 @@ func TestAnswerWhosePostBreaks(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The same, after the call has parked with another question: the next retry
+// brings the answer along.
+func TestAnswerWhosePostBreaksLate(t *testing.T) {
+	t.Parallel()
+	for name, changes := range map[string][]change{"taken over": nil, "run again": {noEventIDs, replaying(ReplayAlways)}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, changes...)
+			r.raw.Tool("tool", func(c *rawserver.Call) {
+				a, b := c.Start(mcp.MethodElicit, askFor("a")), c.Start(mcp.MethodElicit, askFor("b"))
+				first := a.Wait().Content("a")
+				third := c.Start(mcp.MethodElicit, askFor("c"))
+				c.Text(first + b.Wait().Content("b") + third.Wait().Content("c"))
+			})
+			gate := make(chan struct{})
+			r.raw.Once(func(record *rawserver.Record) bool {
+				return len(record.Messages) == 1 && record.Messages[0].Method == "" && string(record.Messages[0].ID) == "1"
+			}, func(x *rawserver.Exchange) {
+				x.Hold(gate)
+				x.Drop()
+			})
+			q := toolCall("tool")
+			o := r.play(q)
+			o = r.play(q.retry(o, `{"elicitation-1":{"action":"accept","content":{"a":"1"}},"elicitation-2":{"action":"accept","content":{"b":"2"}}}`))
+			if got := o.asked(t); got != "elicitation-3" {
+				t.Fatalf("asked %q", got)
+			}
+			close(gate)
+			c := r.calls.get(r.tokenOf(o))
+			eventually(t, "the answer to be known to be lost", func() bool {
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				return c.estate != nil || c.phase == done
+			})
+			if got := r.play(q.retry(o, accept("elicitation-3", "c", "3"))).text(t); got != "123" {
+				t.Errorf("got %q", got)
+			}
+		})
+	}
+}
+
+// An answer of the transcript whose post breaks in a replay: it runs again.
+func TestTranscriptWhosePostBreaks(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 2, noEventIDs, replaying(ReplayAlways))
+	f.raw.Tool("tool", confirmAll(func() []string { return []string{"A", "B"} }))
+	q := toolCall("tool")
+	o := f.rigs[0].play(q)
+	o = f.rigs[0].play(q.retry(o, accept("elicitation-1", "sure", "1")))
+	f.die(f.rigs[0])
+	f.giveUp()
+	f.raw.Once(func(record *rawserver.Record) bool {
+		return record.Header.Get("X-Replica") == "r2" && len(record.Messages) == 1 && record.Messages[0].Method == "" && record.Messages[0].Result != nil
+	}, func(x *rawserver.Exchange) { x.Drop() })
+	if got := f.rigs[1].served(q.retry(o, accept("elicitation-2", "sure", "2")), ServedReplayed).text(t); got != "A=1 B=2" {
+		t.Errorf("got %q", got)
+	}
+	if n := f.raw.ToolCalls("tool"); n != 3 {
+		t.Errorf("the tool ran %d times, want 3", n)
+	}
+}
+
+// The stream breaks of a call that may run again while nobody waits for it: its
+// client's replica has died. The same retry elsewhere lets it run again.
+func TestStreamBreaksWhileNobodyWaits(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 2, noEventIDs, replaying(ReplayAlways))
+	breaks := make(chan struct{})
+	var runs atomic.Int32
+	f.raw.Tool("tool", askOnce(func(c *rawserver.Call) {
+		if runs.Add(1) == 1 {
+			<-breaks
+			c.Cut()
+			return
+		}
+		c.Text("done")
+	}))
+	q := toolCall("tool")
+	owner, other := f.rigs[0], f.rigs[1]
+	o := owner.play(q)
+	retry := q.retry(o, accept("elicitation-1", "a", "x"))
+	end := other.mustBegin(retry).goes()
+	f.raw.Wait("the answer", func() bool { return len(f.raw.Responses()) == 1 })
+	f.die(other)
+	f.giveUp()
+	eventually(t, "the owner to hear that its client's replica is gone", func() bool { return owner.waiting() == 0 })
+	close(breaks)
+	c := owner.calls.get(owner.tokenOf(o))
+	eventually(t, "the stream to break", func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.phase != running
+	})
+	if got := owner.served(retry, ServedReplayed).text(t); got != "done" {
+		t.Errorf("got %q", got)
+	}
+	endOf(t, end) // whatever it was told
 }

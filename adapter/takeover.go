@@ -97,7 +97,7 @@ func (c *call) recover(req *Request, r *callRound) error {
 		return nil
 	}
 	c.enter(running)
-	c.setOut(left, answered, req, r)
+	c.setOut(left, append(slices.Clone(left.undelivered), answered...), req, r)
 	return nil
 }
 
@@ -121,7 +121,7 @@ func (c *call) transcribe(responses []byte) []answer {
 
 // record puts an answer into the transcript. mu is held.
 func (c *call) record(in *input, value []byte) {
-	if c.x != nil && !c.replayable(c.x.Session()) {
+	if c.x != nil && !c.mayReplay(c.x.Session()) {
 		c.cut = true // it will never be asked again
 		return
 	}
@@ -309,6 +309,12 @@ func (c *call) replayable(s *legacy.Session) bool {
 	return c.harmless || c.method == mcp.MethodToolsCall && s != nil && s.Harmless([]byte(c.name))
 }
 
+// mayReplay is replayable as far as is known: where the server has not said yet
+// what its tools do, it is asked before the call runs again.
+func (c *call) mayReplay(s *legacy.Session) bool {
+	return c.replayable(s) || c.engine.settings.Replay == ReplaySafe && c.method == mcp.MethodToolsCall && s != nil && s.ToolsUnknown() != nil
+}
+
 // replaySession acquires a session to run the call again on. nil without an
 // error: it may not run again.
 func (c *call) replaySession(ctx context.Context) (*legacy.Session, error) {
@@ -370,9 +376,7 @@ func (c *call) answerAgain(in *input) bool {
 		}
 		c.known = append(c.known[:i:i], c.known[i+1:]...)
 		c.record(in, a.Value)
-		if text := c.answerText(in, a.Value); text != nil {
-			c.reply(text)
-		}
+		c.give(in, a.Value)
 		return true
 	}
 	return false
@@ -394,7 +398,7 @@ func (c *call) endWith(o *Outcome) {
 // bequeath keeps a parked call whose stream is gone for a replay by its next
 // round, if it may be replayed. mu is held.
 func (c *call) bequeath(own *Outcome, err error) bool {
-	if c.phase != parked || c.estate != nil || c.x == nil || !c.replayable(c.x.Session()) {
+	if c.phase != parked || c.estate != nil || c.x == nil || !c.mayReplay(c.x.Session()) {
 		return false
 	}
 	c.estate = &estate{own: own, err: err}

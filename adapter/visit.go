@@ -87,9 +87,7 @@ func (c *call) completed(raw []byte) {
 		if in.id != nil { // who has done it has consented
 			value := []byte(`{"action":"accept"}`)
 			c.record(in, value)
-			if text := c.answerText(in, value); text != nil {
-				c.reply(text)
-			}
+			c.give(in, value)
 		}
 		return true
 	})

@@ -168,6 +168,35 @@ func TestOldEcho(t *testing.T) {
 	}
 }
 
+// A replica may live that has fallen silent, until it is known to be gone.
+func TestMissing(t *testing.T) {
+	for name, tt := range map[string]struct {
+		mode Mode
+		peer func(p *peer, now, timeout int64)
+		want bool
+	}{
+		"live":                {External, func(p *peer, _, _ int64) { p.live = true }, false},
+		"silent":              {External, func(*peer, int64, int64) {}, true},
+		"left":                {External, func(p *peer, _, _ int64) { p.leave() }, false},
+		"silent for long":     {External, func(p *peer, now, timeout int64) { p.heard = now - (requiredFor+1)*timeout }, false},
+		"never heard":         {External, func(p *peer, now, _ int64) { p.heard, p.reported = 0, now }, false},
+		"silent in a cluster": {Clustered, func(p *peer, _, _ int64) { p.required = true }, true},
+		"known to be dead":    {Clustered, func(p *peer, _, _ int64) { p.required = false }, false},
+		"silent, and others hear it": {Clustered, func(p *peer, now, timeout int64) {
+			p.required, p.heard, p.reported = true, now-(requiredFor+1)*timeout, now
+		}, true},
+	} {
+		b := &Bus{s: Settings{}.withDefaults(), epoch: time.Now().Add(-time.Hour), mode: tt.mode, peers: newPeers(tt.mode)}
+		now := b.now()
+		p := b.peers.get("other")
+		p.heard = now - 2*b.timeout()
+		tt.peer(p, now, b.timeout())
+		if got := b.Missing(); got != tt.want {
+			t.Errorf("%s: %v, want %v", name, got, tt.want)
+		}
+	}
+}
+
 // wall is a proxy that can swallow everything.
 type wall struct {
 	addr string

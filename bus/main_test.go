@@ -123,6 +123,11 @@ func await(t testing.TB, what string, ok func() bool) {
 // natsServer runs an external server on addr, or on a free port.
 func natsServer(t testing.TB, addr string) (s *server.Server, url string) {
 	t.Helper()
+	return natsServerWith(t, addr, &server.Options{})
+}
+
+func natsServerWith(t testing.TB, addr string, o *server.Options) (s *server.Server, url string) {
+	t.Helper()
 	if addr == "" {
 		addr = freePort(t)
 	}
@@ -130,7 +135,8 @@ func natsServer(t testing.TB, addr string) (s *server.Server, url string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err = server.NewServer(&server.Options{Host: "127.0.0.1", Port: a.Port, NoSigs: true, NoLog: true})
+	o.Host, o.Port, o.NoSigs, o.NoLog = "127.0.0.1", a.Port, true, true
+	s, err = server.NewServer(o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -114,6 +114,22 @@ func (b *Bus) Peers() []Peer {
 	return all
 }
 
+// Missing reports whether another replica may live that is not heard: one that
+// has fallen silent within 20 times OwnerTimeout, without a goodbye, and is not
+// known to be dead otherwise, see Confirmed.
+func (b *Bus) Missing() bool {
+	now := b.now()
+	p := b.peers
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, r := range p.m {
+		if r.heard != 0 && !r.live && !r.left && now-r.last() <= requiredFor*b.timeout() && (r.required || b.mode != Clustered) {
+			return true
+		}
+	}
+	return false
+}
+
 // HeardAgo says how long ago this replica, or any that it hears, heard of
 // replica id; left is true after its goodbye. Silence counts only since this
 // replica last began to listen: after it was opened, reconnected, frozen, or

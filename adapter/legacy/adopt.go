@@ -20,6 +20,9 @@ func (s *Server) Adopt(ctx context.Context, key *Key, at Position, eligible bool
 	if !mcp.LegacyVersion(at.Version) {
 		return nil, fmt.Errorf("%w: it speaks protocol version %.40q", ErrSessionGone, at.Version)
 	}
+	if s.isGone(at.Session) { // else new calls might be put on it, too
+		return nil, ErrSessionGone
+	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-mcp/holdfast/adapter/mcp"
+	"github.com/holdfast-mcp/holdfast/test/fixture/rawserver"
 )
 
 func TestAdoptedSessionIsNoNewCallsSession(t *testing.T) {
@@ -83,5 +84,29 @@ func TestAdoptedSessionThatIsGone(t *testing.T) {
 	eventually(t, "the count", func() bool { return p.Sessions() == 0 })
 	if n := p.raw.HTTPCount(http.MethodDelete); n != 0 {
 		t.Error("a session was deleted that the server does not know")
+	}
+}
+
+// A request state may bring the id of a session again that the server does not
+// know any more: nobody adopts it, so that no new call is put on it.
+func TestSessionThatIsGoneIsNotAdopted(t *testing.T) {
+	raw := asking(t, rawserver.Settings{})
+	m := newMesh(t, raw, nil, "aa", "bb")
+	key := m.key("aa", "bb")
+	at := Position{Session: "gone", Version: mcp.Latest, Event: "1", Request: "aa-1"}
+	s, err := m.servers["bb"].Adopt(t.Context(), key, at, true, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.markGone()
+	s.Return(true)
+	for _, name := range []string{"aa", "bb"} {
+		eventually(t, name+" to hear of it", func() bool { return m.servers[name].isGone("gone") })
+		if _, err := m.servers[name].Adopt(t.Context(), key, at, true, nil); !errors.Is(err, ErrSessionGone) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	if s := m.lent("bb", key); s.id == "gone" {
+		t.Error("a new call is put on it")
 	}
 }

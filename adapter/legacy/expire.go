@@ -17,7 +17,7 @@ func (e *entry) expire(now time.Time) {
 			live = append(live, s)
 			return false
 		}
-		if s.reach() && s.holds() { // peers may use it
+		if (s.reach() || e.server.missing(s)) && s.holds() { // peers may use it
 			if !s.ending {
 				asked = append(asked, s)
 			}
@@ -97,7 +97,7 @@ func (e *entry) endUnused(s *Session) {
 	used := slices.ContainsFunc(replies, func(r reply) bool { return r.kind == sayUsing && r.flag })
 	e.mu.Lock()
 	s.ending = false
-	if used || s.users > 0 {
+	if used || s.users > 0 || e.server.missing(s) {
 		s.lastUse = time.Now()
 		e.mu.Unlock()
 		return

@@ -3,6 +3,7 @@ package legacy
 import (
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/holdfast-mcp/holdfast/adapter/mcp"
 	"github.com/holdfast-mcp/holdfast/test/fixture/rawserver"
@@ -41,5 +42,21 @@ func TestGETStreamWaitsForOtherCredentials(t *testing.T) {
 		if gets[i] != want {
 			t.Errorf("GET %d came with %q, want %q", i+1, gets[i], want)
 		}
+	}
+}
+
+// A session that is opened while its Server closes has no GET stream, and nobody
+// waits for one.
+func TestGETStreamOfAServerThatCloses(t *testing.T) {
+	p := newPool(t, func(s *Settings) { s.StreamWait = time.Hour })
+	s := p.acquire("a", false)
+	defer s.Return(false)
+	p.raw.WaitHTTP(http.MethodGet, 1)
+	p.cancel()
+	s.unhold() // the stream that stood
+	select {
+	case <-s.startListening(nil, nil, false):
+	case <-time.After(10 * time.Second):
+		t.Error("the stream that is not asked for is waited for")
 	}
 }

@@ -248,7 +248,7 @@ func (s *Server) takeOffered(from string, p *parcel) (parcel, error) {
 	session := e.named(p.id)
 	lost := false
 	switch primary := e.primarySession(); {
-	case e.shutDown, session == nil && (!reserved || e.first != nil || e.homing != nil || p.id == e.gone):
+	case e.shutDown, session == nil && (!reserved || e.first != nil || e.homing != nil || p.id == e.gone || s.isGone(p.id)):
 		e.mu.Unlock()
 		if reserved {
 			s.sessions.Add(-1)

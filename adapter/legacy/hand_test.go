@@ -214,6 +214,36 @@ func TestShutdownHandsSessionsOver(t *testing.T) {
 	}
 }
 
+// A replica that is not heard may still use a session, or its calls may be taken
+// over: whoever stops meanwhile leaves the session to one that is heard, and if
+// there is none, at the server.
+func TestShutdownWhileAReplicaIsMissing(t *testing.T) {
+	for name, others := range map[string][]string{"another is heard": {"bb"}, "nobody is": nil} {
+		t.Run(name, func(t *testing.T) {
+			raw := asking(t, rawserver.Settings{})
+			m := newMesh(t, raw, nil, append([]string{"aa", "cc"}, others...)...)
+			key := m.key("aa", "cc")
+			id := m.lent("aa", key).id
+			used := mustAcquire(t, m.servers["cc"], key, false)
+			m.split(-1, "cc")
+			m.mu.Lock()
+			m.missing = map[string]bool{"aa": true}
+			m.mu.Unlock()
+			m.servers["aa"].Close(t.Context())
+			if n := raw.HTTPCount(http.MethodDelete); n != 0 {
+				t.Error("the session was deleted")
+			}
+			if others != nil {
+				left := m.servers["bb"].known(id)
+				if left == nil || !left.heldHere() {
+					t.Error("the session is not left to the other one")
+				}
+			}
+			used.Return(false)
+		})
+	}
+}
+
 func TestShutdownWithoutPeersDeletes(t *testing.T) {
 	raw := asking(t, rawserver.Settings{})
 	m := newMesh(t, raw, nil, "aa")

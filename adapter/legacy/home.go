@@ -153,7 +153,7 @@ func (e *entry) openAtHome(ctx context.Context, creds Credentials) (*Session, er
 	var found *reply
 	for i := range replies {
 		r := &replies[i]
-		if r.kind == sayHave && r.id != "" && (found == nil || found.holder != found.from && r.holder == r.from) {
+		if r.kind == sayHave && r.id != "" && !s.isGone(r.id) && (found == nil || found.holder != found.from && r.holder == r.from) {
 			found = r
 		}
 	}
@@ -167,7 +167,7 @@ func (e *entry) openAtHome(ctx context.Context, creds Credentials) (*Session, er
 	}
 	e.mu.Lock()
 	for _, left := range e.adopted {
-		if !left.apart && left.id != e.gone { // of a replica that has died
+		if !left.apart && left.id != e.gone && !s.isGone(left.id) { // of a replica that has died
 			e.mu.Unlock()
 			session := s.foundSession(e, left.id, left.info, creds)
 			return session, nil

@@ -13,8 +13,9 @@ func (s *Server) endElsewhere(ctx context.Context, session *Session) bool {
 	if s.mayBeUsed(session) {
 		return true
 	}
+	missing := s.missing(session)
 	if !session.reach() || session.isGone() {
-		return false
+		return missing
 	}
 	question := parcel{kind: askUsing, id: session.id}
 	replies, complete := s.askEach(ctx, &question)
@@ -41,14 +42,21 @@ func (s *Server) endElsewhere(ctx context.Context, session *Session) bool {
 	session.entry.mu.Lock()
 	holds, kept := session.holds(), session.users > session.elsewhere()
 	session.entry.mu.Unlock()
-	if !used && !kept {
+	if !used && !kept && !missing {
 		return false
 	}
 	if holds {
 		taken, stay := s.handAway(ctx, session)
-		return taken || used && stay
+		return taken || used && stay || missing
 	}
-	return used
+	return used || missing
+}
+
+// missing reports whether a replica that is not heard of may use the session:
+// when its own lease is over, its calls are taken over where their clients come
+// back.
+func (s *Server) missing(session *Session) bool {
+	return s.settings.Peers != nil && session.id != "" && !session.isGone() && s.settings.Peers.Missing()
 }
 
 // newsPause is how long what a replica said before it left may be on its way.

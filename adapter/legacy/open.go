@@ -203,14 +203,20 @@ func (s *Session) otherCredentials(ctx context.Context, st *stream, refused Cred
 // listen keeps the session's GET stream open and routes what comes on it,
 // until ctx ends or the server has no such stream. It begins behind an event,
 // where st has its id; late says that something may have come before. standing
-// is closed once the server has answered for the first time. Spec 2025-11-25,
-// basic/transports, "Listening for Messages from the Server".
+// is closed once the server has answered for the first time, or nobody asks it
+// any more. Spec 2025-11-25, basic/transports, "Listening for Messages from the
+// Server".
 func (s *Session) listen(ctx context.Context, st *stream, creds Credentials, late bool, standing chan struct{}) {
 	stop := context.AfterFunc(ctx, st.interrupt)
 	defer stop()
 	defer st.dropConn()
 	defer st.sse.free()
 	answered, stood := false, false
+	defer func() {
+		if !answered { // ctx had ended before: nobody needs to wait
+			close(standing)
+		}
+	}()
 	for ctx.Err() == nil {
 		blind := (stood || late) && st.lastID == nil // what came meanwhile is lost
 		err := st.reopen(ctx, creds)

@@ -2,6 +2,7 @@ package legacy
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -17,6 +18,9 @@ type Peers interface {
 	// Confirmed reports whether this replica holds its lease. While it does not,
 	// others may use its sessions whom it does not hear.
 	Confirmed() bool
+	// Missing reports whether another replica may live that is not heard of, and
+	// may use a session all the same.
+	Missing() bool
 	// Request asks a replica, whose Server.Answer answers; for a session to be
 	// opened, or a place in a queue, that may take as long as Settings.OpenTimeout
 	// or QueueTimeout. An error: it has not answered. When ctx ends, so does that of
@@ -196,6 +200,9 @@ func (s *Server) heed(from string, p *parcel) {
 		s.pushes.Store(true)
 		return
 	}
+	if p.kind == tellGone {
+		s.noteGone(p.id)
+	}
 	session := s.known(p.id)
 	if session == nil {
 		return
@@ -324,6 +331,39 @@ func (s *Server) unregister(session *Session) {
 	if s.byID[session.id] == session {
 		delete(s.byID, session.id)
 	}
+}
+
+// Bounds of what is remembered of sessions that are gone: a request state may
+// bring an id again, and the server may use it again once it was restarted.
+const (
+	maxGone = 4096
+	goneFor = time.Minute
+)
+
+// noteGone remembers that the server does not know a session any more.
+func (s *Server) noteGone(id string) {
+	if s.settings.Peers == nil || id == "" {
+		return
+	}
+	now := time.Now()
+	s.knownMu.Lock()
+	defer s.knownMu.Unlock()
+	if len(s.goneIDs) >= maxGone {
+		maps.DeleteFunc(s.goneIDs, func(_ string, at time.Time) bool { return now.Sub(at) > goneFor })
+	}
+	if s.goneIDs == nil || len(s.goneIDs) >= maxGone {
+		s.goneIDs = make(map[string]time.Time)
+	}
+	s.goneIDs[id] = now
+}
+
+// isGone reports whether the server has said lately that it does not know a
+// session.
+func (s *Server) isGone(id string) bool {
+	s.knownMu.Lock()
+	defer s.knownMu.Unlock()
+	at, noted := s.goneIDs[id]
+	return noted && time.Since(at) <= goneFor
 }
 
 // known returns the session with an id, or nil.

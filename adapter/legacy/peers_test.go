@@ -21,9 +21,10 @@ type mesh struct {
 
 	mu      sync.Mutex
 	servers map[string]*Server
-	groups  map[string]int // replicas reach those of the same group; -1: nobody
-	lost    map[kind]bool  // what is told and never heard
-	asked   func(kind)     // is called before a question is passed on, or nil
+	groups  map[string]int  // replicas reach those of the same group; -1: nobody
+	missing map[string]bool // replicas that have not heard for a while of one that may live
+	lost    map[kind]bool   // what is told and never heard
+	asked   func(kind)      // is called before a question is passed on, or nil
 }
 
 // lose has messages of a kind get lost.
@@ -49,6 +50,12 @@ type member struct {
 func (p *member) Self() string { return p.self }
 
 func (p *member) Confirmed() bool { return true }
+
+func (p *member) Missing() bool {
+	p.mesh.mu.Lock()
+	defer p.mesh.mu.Unlock()
+	return p.mesh.missing[p.self]
+}
 
 func (p *member) Live() []string {
 	p.mesh.mu.Lock()

@@ -65,7 +65,8 @@ type Server struct {
 	stir    chan struct{} // makes the janitor look at the live peers now
 
 	knownMu sync.Mutex
-	byID    map[string]*Session // sessions with an id, with Settings.Peers
+	byID    map[string]*Session  // sessions with an id, with Settings.Peers
+	goneIDs map[string]time.Time // sessions that the server has said not to know, with Settings.Peers: when it did
 
 	mu      sync.Mutex
 	entries map[string]*entry

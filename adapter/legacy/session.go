@@ -160,6 +160,7 @@ func (s *Session) forget() bool {
 	s.gone = true
 	s.mu.Unlock()
 	if !was {
+		s.server.noteGone(s.id)
 		s.entry.drop(s)
 		s.stopListening()
 		s.endListeners(ErrSessionGone)

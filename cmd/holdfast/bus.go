@@ -178,6 +178,9 @@ func (l *link) Heard(replica string) (time.Duration, bool) { return l.bus.HeardA
 // Confirmed implements adapter.Bus.
 func (l *link) Confirmed() bool { return l.bus.Confirmed() }
 
+// Missing implements adapter.Bus.
+func (l *link) Missing() bool { return l.bus.Missing() }
+
 // Status implements adapter.Bus.
 func (l *link) Status() (bool, string) {
 	s := l.bus.Status()

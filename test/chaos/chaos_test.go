@@ -9,7 +9,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, leftByToxiproxy...) }
 
 // TestSmoke is a run with few calls and each fault once, without NATS beside
 // the replicas. What a rung of the ladder serves in it depends on luck.

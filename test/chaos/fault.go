@@ -148,19 +148,17 @@ func (c *Chaos) cutOff(ctx context.Context, r *rand.Rand, slot int) error {
 	swallow := r.IntN(2) == 0
 	c.tally.event("cut off %d (swallow: %v)", slot, swallow)
 	for _, link := range links {
-		if !swallow {
-			link.Break()
-		} else if err := link.Swallow(); err != nil {
+		cut := link.Sever
+		if swallow {
+			cut = link.Swallow
+		}
+		if err := cut(); err != nil {
 			return err
 		}
 	}
 	sleep(ctx, upTo(r, 200, 2500))
 	for _, link := range links {
-		heal := link.Join
-		if swallow {
-			heal = link.Release
-		}
-		if err := heal(); err != nil {
+		if err := link.Release(); err != nil {
 			return err
 		}
 	}

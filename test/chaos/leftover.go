@@ -6,13 +6,19 @@ import (
 	"time"
 )
 
+// rest is what a replica has of file descriptors, by kind, and of goroutines.
+type rest struct {
+	files      map[string]int
+	goroutines int
+}
+
 // still is how long a fleet may take to come to rest: until parked calls whose
 // clients did not come back have expired, and some.
 const still = parkTTL + 10*time.Second
 
-// quiet waits until no replica has anything to do, and returns the number of
-// the survivor's file descriptors by kind.
-func (f *Fleet) quiet(ctx context.Context) (map[string]int, error) {
+// quiet waits until no replica has anything to do, and returns what the survivor
+// has then.
+func (f *Fleet) quiet(ctx context.Context) (has rest, err error) {
 	for give := time.Now().Add(still); ; {
 		busy := ""
 		for _, r := range f.Replicas() {
@@ -25,20 +31,25 @@ func (f *Fleet) quiet(ctx context.Context) (map[string]int, error) {
 			break
 		}
 		if time.Now().After(give) || !sleep(ctx, 100*time.Millisecond) {
-			return nil, fmt.Errorf("after %v: %s", still, busy)
+			return has, fmt.Errorf("after %v: %s", still, busy)
 		}
 	}
 	if !sleep(ctx, idle) {
-		return nil, context.Cause(ctx)
+		return has, context.Cause(ctx)
 	}
-	return f.Replicas()[survivor].files()
+	r := f.Replicas()[survivor]
+	if has.files, err = r.files(); err != nil {
+		return has, err
+	}
+	has.goroutines, err = r.goroutines()
+	return has, err
 }
 
 // idle is how long idle connections last, see settings, and some.
 const idle = 4 * time.Second
 
 // leftOver says what the fleet has too much of after the load.
-func (f *Fleet) leftOver(ctx context.Context, before map[string]int) (broken []string) {
+func (f *Fleet) leftOver(ctx context.Context, before rest) (broken []string) {
 	if err := f.AwaitPeers(ctx, startWithin); err != nil {
 		broken = append(broken, f.Mode+": in the end "+err.Error())
 	}
@@ -51,16 +62,35 @@ func (f *Fleet) leftOver(ctx context.Context, before map[string]int) (broken []s
 		return append(broken, f.Mode+": "+err.Error())
 	}
 	// Each session that the survivor keeps has one event stream.
-	if now, most := after["socket"], before["socket"]+own.Sessions; now > most {
-		broken = append(broken, fmt.Sprintf("%s: the survivor has %d sockets, had %d before, and has %d sessions", f.Mode, now, before["socket"], own.Sessions))
+	if now, most := after.files["socket"], before.files["socket"]+own.Sessions; now > most {
+		broken = append(broken, fmt.Sprintf("%s: the survivor has %d sockets, had %d before, and has %d sessions", f.Mode, now, before.files["socket"], own.Sessions))
 	}
-	for kind, n := range after {
-		if kind != "socket" && n > before[kind] {
-			broken = append(broken, fmt.Sprintf("%s: the survivor has %d file descriptors of kind %s, had %d before", f.Mode, n, kind, before[kind]))
+	for kind, n := range after.files {
+		if kind != "socket" && n > before.files[kind] {
+			broken = append(broken, fmt.Sprintf("%s: the survivor has %d file descriptors of kind %s, had %d before", f.Mode, n, kind, before.files[kind]))
 		}
+	}
+	now, most := after.goroutines, before.goroutines+own.Sessions+few
+	for give := time.Now().Add(lull); now > most && time.Now().Before(give) && sleep(ctx, time.Second); {
+		if now, err = f.Replicas()[survivor].goroutines(); err != nil {
+			return append(broken, f.Mode+": "+err.Error())
+		}
+	}
+	f.tally.event("the survivor has %d goroutines, had %d before, and has %d sessions", now, before.goroutines, own.Sessions)
+	if now > most {
+		broken = append(broken, fmt.Sprintf("%s: the survivor has %d goroutines, had %d before, and has %d sessions", f.Mode, now, before.goroutines, own.Sessions))
 	}
 	return broken
 }
+
+// few is how many more goroutines there may be than before: those of the embedded
+// NATS server that look for routes come and go. What is left behind by calls or
+// faults would be more.
+const few = 8
+
+// lull is how long goroutines may last that wait for the next connection to
+// serve.
+const lull = 25 * time.Second
 
 // leftOver says what the server has too much of after all replicas have
 // stopped. What killed replicas left there expires.

@@ -33,7 +33,7 @@ func start() int {
 		err = run(ctx, o, os.Stdout)
 	}
 	stop() // its goroutine ends
-	err = errors.Join(err, goleak.Find())
+	err = errors.Join(err, goleak.Find(leftByToxiproxy...))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "chaos:", err)
 		return 1

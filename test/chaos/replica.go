@@ -170,6 +170,20 @@ func (r *Replica) status() (own status, peers int, err error) {
 	return own, len(list.Replicas) - 1, nil
 }
 
+// goroutines is how many the process has.
+func (r *Replica) goroutines() (int, error) {
+	body, err := r.get("/metrics")
+	if err != nil {
+		return 0, err
+	}
+	for line := range bytes.Lines(body) {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(string(line)), "go_goroutines "); ok {
+			return strconv.Atoi(value)
+		}
+	}
+	return 0, errors.New("/metrics does not say how many goroutines there are")
+}
+
 // files are the process's open file descriptors, by what they are.
 func (r *Replica) files() (map[string]int, error) {
 	dir := fmt.Sprintf("/proc/%d/fd", r.cmd.Process.Pid)

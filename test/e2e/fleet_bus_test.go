@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -16,7 +17,9 @@ func waitReady(t testing.TB, h *Holdfast, want string) (code int, reasons []stri
 	t.Helper()
 	ctx, cancel := within(t)
 	defer cancel()
-	for { // a process tells of itself only when asked
+	look := time.NewTicker(5 * time.Millisecond) // a process tells of itself only when asked
+	defer look.Stop()
+	for ; ; <-look.C {
 		code, status, reasons := readiness(t, h)
 		if status == want {
 			return code, reasons
@@ -157,7 +160,7 @@ func TestReplicaOfAnotherVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range h.Size() {
-		h.Replica(i).Logs.Wait(t, `"level":"warn"`, "version that is not understood", stranger)
+		h.Replica(i).Logs.Wait(t, `"level":"warn"`, "heartbeat is not understood", "unknown version", stranger)
 	}
 	first := h.Replica(0).Send(t, CallTool("greet", nil))
 	first.Asks(t, "elicitation-1")

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/holdfast-mcp/holdfast/test/fixture/rawserver"
 )
@@ -78,7 +79,9 @@ func TestReplicasListed(t *testing.T) {
 	other := h.Replica(1)
 	ctx, cancel := within(t)
 	defer cancel()
-	for known := (listed{}); known.Parked != 2 && ctx.Err() == nil; {
+	look := time.NewTicker(10 * time.Millisecond)
+	defer look.Stop()
+	for known := (listed{}); (known.Parked != 2 || known.Rounds != 0) && ctx.Err() == nil; <-look.C {
 		for _, one := range replicasOf(t, other) {
 			if one.ID == owner {
 				known = one
@@ -132,7 +135,9 @@ func TestReplicaListedAsStopping(t *testing.T) {
 	h.Replica(0).Signal(syscall.SIGTERM)
 	ctx, cancel := within(t)
 	defer cancel()
-	for leaving := 0; leaving != 1; {
+	look := time.NewTicker(10 * time.Millisecond)
+	defer look.Stop()
+	for leaving := 0; leaving != 1; <-look.C {
 		if leaving = 0; ctx.Err() != nil {
 			t.Fatal("nobody is listed as leaving")
 		}

@@ -128,7 +128,7 @@ func TestOpenQuestions(t *testing.T) {
 func TestSilentServer(t *testing.T) {
 	t.Parallel()
 	server, running, _ := gated(t)
-	h := Start(t, Options{Upstream: server.URL, Config: "calls: {timeout: 100ms}"})
+	h := Start(t, Options{Upstream: server.URL, Config: "calls: {timeout: 2s}"})
 	reply := h.Send(t, CallTool("wait", nil))
 	reply.Fails(t, http.StatusOK, -32603, "call_timeout")
 	same(t, "mayHaveRun", parse(t, reply.Error.Data).(map[string]any)["mayHaveRun"], `true`)
@@ -162,7 +162,7 @@ func TestMaxDuration(t *testing.T) {
 			}
 		}
 	})
-	h := Start(t, Options{Upstream: server.URL, Config: "calls: {timeout: 10s, max_duration: 300ms}"})
+	h := Start(t, Options{Upstream: server.URL, Config: "calls: {timeout: 10s, max_duration: 2s}"})
 	reply := h.Send(t, CallTool("chatter", nil, Progress("p")))
 	reply.Fails(t, http.StatusOK, -32603, "call_duration")
 	receive(t, "end of the call", ended)

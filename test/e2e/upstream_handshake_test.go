@@ -171,7 +171,7 @@ func TestHandshakeSilent(t *testing.T) {
 	t.Parallel()
 	server := rawserver.New(t, rawserver.Settings{})
 	server.Once(rawserver.ForMethod("initialize"), (*rawserver.Exchange).Silence)
-	h := Start(t, Options{Upstream: server.URL, Config: "sessions: {open_timeout: 50ms}"})
+	h := Start(t, Options{Upstream: server.URL, Config: "sessions: {open_timeout: 1s}"})
 	reply := h.Send(t, Request("tools/list", nil))
 	reply.Fails(t, 200, -32603, "upstream_down")
 	reaches(t, h, "holdfast_upstream_sessions", 0)

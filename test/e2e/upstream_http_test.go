@@ -174,7 +174,7 @@ func TestSilenceAfterProgress(t *testing.T) {
 		c.Progress(1, 2)
 		<-c.Context().Done()
 	})
-	h := Start(t, Options{Upstream: server.URL, Config: "calls: {timeout: 200ms}"})
+	h := Start(t, Options{Upstream: server.URL, Config: "calls: {timeout: 2s}"})
 	stream := h.Open(t, CallTool("stuck", nil, Progress("p")))
 	stream.Notification("notifications/progress")
 	last := stream.Reply()
