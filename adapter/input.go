@@ -238,6 +238,24 @@ func (c *call) assured(ctx context.Context) error {
 	return nil
 }
 
+// Reopen waits until no other replica can have the call. It is part of
+// legacy.Owner.
+func (c *call) Reopen(ctx context.Context) bool {
+	for {
+		c.mu.Lock()
+		over, sure := c.phase == done, c.sure()
+		c.mu.Unlock()
+		switch {
+		case over:
+			return false
+		case sure:
+			return true
+		case !pause(ctx, leasePoll):
+			return false
+		}
+	}
+}
+
 // reply posts a text to the server in the background: where the call may be
 // another replica's, once it is known that it is not. mu is held.
 func (c *call) reply(text []byte) {

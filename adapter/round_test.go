@@ -390,6 +390,22 @@ func TestOutcomeIsKeptForAWhile(t *testing.T) {
 	r.refused(retry, ReasonCallLost)
 }
 
+// The outcome is forgotten while a copy of the retry is about to be told.
+func TestOutcomeIsForgottenUnderARound(t *testing.T) {
+	r := newRig(t)
+	r.raw.Tool("greet", func(c *rawserver.Call) { c.Text(c.Ask(mcp.MethodElicit, askFor("a")).Content("a")) })
+	q := toolCall("greet")
+	retry := q.retry(r.play(q), accept("elicitation-1", "a", "x"))
+	r.play(retry)
+	again := r.mustBegin(retry)
+	r.calls.close()
+	_, _, err := again.finish()
+	var refusal *Refusal
+	if !errors.As(err, &refusal) || refusal.Reason != ReasonCallLost || !refusal.MayHaveRun {
+		t.Errorf("got %+v, want that the outcome is no longer kept, and that the call may have run", err)
+	}
+}
+
 func TestCallLastsTooLong(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(*Settings)
