@@ -35,10 +35,11 @@ type forwardRound struct {
 	stream Stream     // to the replica that is being asked, or nil
 	local  *callRound // where the call goes on here, or nil
 
-	heard  bool   // the replica that is being asked has said something
-	plain  []byte // the message that was read last
-	served Served
-	began  time.Time
+	heard   bool   // the replica that is being asked has said something
+	arrived bool   // a replica that has the call has had the request, whose answers do not come a second time
+	plain   []byte // the message that was read last
+	served  Served
+	began   time.Time
 }
 
 // forward starts a round at another replica.
@@ -65,6 +66,11 @@ func (r *forwardRound) Next(until time.Time) (Event, error) {
 			}
 			r.unhand(local)
 			r.climb.failed(err)
+		case stream == nil && r.engine.letLong():
+			if r.arrived {
+				return r.letGo(), nil
+			}
+			return Event{}, stopping() // the client sends it again, and all that it brought
 		case stream == nil:
 			if err := r.ask(until); err != nil {
 				if _, refused := err.(*Refusal); refused {
@@ -91,7 +97,7 @@ func (r *forwardRound) Next(until time.Time) (Event, error) {
 func (r *forwardRound) read(stream Stream, until time.Time) (Event, error) {
 	now := time.Now()
 	soon := now.Add(letPoll)
-	arrived := r.heard || stream.Taken()
+	r.arrived = r.arrived || r.heard || stream.Taken()
 	if r.heard && r.engine.letting.Load() {
 		soon = now
 	}
@@ -101,7 +107,7 @@ func (r *forwardRound) read(stream Stream, until time.Time) (Event, error) {
 	message, err := stream.Recv(soon)
 	if errors.Is(err, ErrDeadline) {
 		switch {
-		case arrived && r.engine.letting.Load():
+		case r.arrived && r.engine.letting.Load():
 			return r.letGo(), nil
 		case soon.Before(until):
 			return Event{}, nil

@@ -18,6 +18,7 @@ type input struct {
 	Input
 	id     []byte   // raw JSON-RPC id, or nil where the server has ended the request
 	hinted bool     // the server named the key
+	told   bool     // a client was asked it, with the newest request state
 	digest [16]byte // of method and params; zero until it is needed
 }
 
