@@ -90,6 +90,7 @@ func (e *Engine) peered() bool {
 // letGo ends the rounds of running calls that may be let go, now and from now
 // on.
 func (e *Engine) letGo() {
+	e.letAt.Store(time.Now().UnixNano())
 	e.letting.Store(true)
 	for _, c := range e.calls.all() {
 		c.mu.Lock()
@@ -99,6 +100,12 @@ func (e *Engine) letGo() {
 		c.wake()
 		c.mu.Unlock()
 	}
+}
+
+// letLong reports whether rounds that look for their calls have had their time: a
+// replica that stops looks on for as long as it takes to find somebody who has it.
+func (e *Engine) letLong() bool {
+	return e.letting.Load() && time.Since(time.Unix(0, e.letAt.Load())) > 2*e.settings.Bus.Patience()
 }
 
 // mustLetGo reports whether the round's client is to be told to come back:

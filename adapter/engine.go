@@ -57,6 +57,7 @@ type Engine struct {
 	leaving  atomic.Bool   // no longer ready
 	draining atomic.Bool   // takes nothing new
 	letting  atomic.Bool   // lets calls go
+	letAt    atomic.Int64  // since when, in Unix nanoseconds
 	cutAt    atomic.Int64  // when Shutdown's time is over, in Unix nanoseconds; zero: not known
 	doubt    chan struct{} // has room for one: the lease had run out
 	verified atomic.Uint64 // lapses of the lease after which the calls were verified

@@ -26,8 +26,9 @@ type forwardRound struct {
 	climb climb
 	local *callRound // where the call goes on here, or nil; guarded by mu
 
-	served Served
-	began  time.Time
+	arrived bool // a replica that has the call has had the request, whose answers do not come a second time
+	served  Served
+	began   time.Time
 }
 
 // forward starts a round at another replica.
@@ -54,6 +55,11 @@ func (r *forwardRound) Next(until time.Time) (Event, error) {
 			}
 			r.unhand(local)
 			r.climb.failed(err)
+		case stream == nil && r.engine.letLong():
+			if r.arrived {
+				return r.letGo(), nil
+			}
+			return Event{}, stopping() // the client sends it again, and all that it brought
 		case stream == nil:
 			if err := r.climbOn(until); err != nil {
 				if _, refused := err.(*Refusal); refused {
@@ -80,7 +86,7 @@ func (r *forwardRound) Next(until time.Time) (Event, error) {
 func (r *forwardRound) read(stream Stream, until time.Time) (Event, error) {
 	now := time.Now()
 	soon := now.Add(letPoll)
-	arrived := r.heard || stream.Taken()
+	r.arrived = r.arrived || r.heard || stream.Taken()
 	if r.heard && r.engine.letting.Load() {
 		soon = now
 	}
@@ -90,7 +96,7 @@ func (r *forwardRound) read(stream Stream, until time.Time) (Event, error) {
 	message, err := stream.Recv(soon)
 	if errors.Is(err, ErrDeadline) {
 		switch {
-		case arrived && r.engine.letting.Load():
+		case r.arrived && r.engine.letting.Load():
 			return r.letGo(), nil
 		case soon.Before(until):
 			return Event{}, nil

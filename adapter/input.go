@@ -18,6 +18,7 @@ type input struct {
 	Input
 	id     []byte // raw JSON-RPC id, or nil where the server has ended the request
 	hinted bool   // the server named the key
+	told   bool   // a client was asked it, with the newest request state
 
 	elicitation string   // the server's id for a visit to a URL, or ""
 	digest      [16]byte // of method and params; zero until it is needed
@@ -219,6 +220,24 @@ func (c *call) assured(ctx context.Context) error {
 		return errAway
 	}
 	return nil
+}
+
+// Reopen waits until no other replica can have the call. It is part of
+// legacy.Owner.
+func (c *call) Reopen(ctx context.Context) bool {
+	for {
+		c.mu.Lock()
+		over, sure := c.phase == done, c.sure()
+		c.mu.Unlock()
+		switch {
+		case over:
+			return false
+		case sure:
+			return true
+		case !pause(ctx, leasePoll):
+			return false
+		}
+	}
 }
 
 // reply posts a text to the server in the background: where the call may be

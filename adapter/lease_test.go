@@ -237,3 +237,30 @@ func TestOwnersMeet(t *testing.T) {
 		t.Errorf("the server got %s and was told that %s is cancelled", got, cancelled)
 	}
 }
+
+// An owner without its lease does not open a broken stream again: whoever has
+// taken the call over might lose it.
+func TestOwnerWithoutItsLeaseOpensNoStream(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 2)
+	cut := make(chan struct{})
+	f.raw.Tool("slow", func(c *rawserver.Call) {
+		q := c.Start(mcp.MethodElicit, askFor("a"))
+		<-cut
+		c.Cut()
+		c.Text("done " + q.Wait().Content("a"))
+	})
+	q := toolCall("slow")
+	owner := f.rigs[0]
+	o := owner.play(q)
+	owner.port().revoke(true)
+	close(cut)
+	time.Sleep(100 * time.Millisecond) // RetryMax is 10 ms
+	if got := f.resumptions(owner); len(got) != 0 {
+		t.Errorf("the stream was opened behind %q", got)
+	}
+	owner.port().revoke(false)
+	if got := owner.play(q.retry(o, accept("elicitation-1", "a", "x"))).text(t); got != "done x" {
+		t.Errorf("got %q", got)
+	}
+}

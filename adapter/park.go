@@ -41,6 +41,9 @@ func (c *call) park(r *callRound) {
 		c.arm()
 	}
 	e.metrics.parked(was == starting)
+	for _, in := range c.inputs {
+		in.told = true
+	}
 	o := c.question()
 	for _, waiting := range c.rounds {
 		waiting.outcome = o
@@ -48,11 +51,15 @@ func (c *call) park(r *callRound) {
 	c.wake()
 }
 
-// question is the outcome of a round that ends with open input requests.
+// question is the outcome of a round that ends with open input requests: those
+// that there were when the call parked, so that a retry that comes twice is told
+// the same. What came later goes out with the next round.
 func (c *call) question() *Outcome {
-	o := &Outcome{Method: c.method, Inputs: make([]Input, len(c.inputs))}
-	for i, in := range c.inputs {
-		o.Inputs[i] = in.Input
+	o := &Outcome{Method: c.method, Inputs: make([]Input, 0, len(c.inputs))}
+	for _, in := range c.inputs {
+		if in.told {
+			o.Inputs = append(o.Inputs, in.Input)
+		}
 	}
 	if c.x != nil {
 		o.ServerInfo = c.x.Session().Info().ServerInfo

@@ -323,8 +323,12 @@ func (c *call) settle(was phase) {
 // callOverhead is about what a kept call takes beside its result.
 const callOverhead = 1024
 
+func notKept() error {
+	return &Refusal{Reason: ReasonCallLost, Detail: "the call ended, and its outcome is no longer kept", MayHaveRun: true}
+}
+
 // forget lets go of the outcome. mu is held.
 func (c *call) forget() {
 	c.forgotten = true
-	c.result, c.err = nil, refuse(ReasonCallLost, "the outcome is no longer kept")
+	c.result, c.err = nil, notKept() // for rounds that have joined and not been told yet
 }

@@ -133,7 +133,7 @@ func (c *call) seat(round uint32, req *Request, r *callRound) (again bool, err e
 	}
 	switch {
 	case c.phase == done && c.forgotten:
-		return false, &Refusal{Reason: ReasonCallLost, Detail: "the call ended, and its outcome is no longer kept", MayHaveRun: true}
+		return false, notKept()
 	case round == c.round && c.phase == parked:
 		return false, c.carryOn(req, r)
 	case round == c.round: // sent twice: the same outcome, once there is one

@@ -390,6 +390,22 @@ func TestOutcomeIsKeptForAWhile(t *testing.T) {
 	r.refused(retry, ReasonCallLost)
 }
 
+// The outcome is forgotten while a copy of the retry is about to be told.
+func TestOutcomeIsForgottenUnderARound(t *testing.T) {
+	r := newRig(t)
+	r.raw.Tool("greet", func(c *rawserver.Call) { c.Text(c.Ask(mcp.MethodElicit, askFor("a")).Content("a")) })
+	q := toolCall("greet")
+	retry := q.retry(r.play(q), accept("elicitation-1", "a", "x"))
+	r.play(retry)
+	again := r.mustBegin(retry)
+	r.calls.close()
+	_, _, err := again.finish()
+	var refusal *Refusal
+	if !errors.As(err, &refusal) || refusal.Reason != ReasonCallLost || !refusal.MayHaveRun {
+		t.Errorf("got %+v, want that the outcome is no longer kept, and that the call may have run", err)
+	}
+}
+
 func TestCallLastsTooLong(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(*Settings)
@@ -1109,4 +1125,54 @@ func TestListenersAreBounded(t *testing.T) {
 	c := r.mustBegin(as("c"))
 	b.close()
 	c.close()
+}
+
+// A question that comes when its siblings have gone out is no part of their
+// round: a retry of the round before, which comes again, is told what it was.
+func TestLateSiblingIsOfTheNextRound(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	late, sent := make(chan struct{}), make(chan struct{})
+	r.raw.Tool("ask", func(c *rawserver.Call) {
+		c.Ask(mcp.MethodElicit, askFor("a"))
+		second := c.Start(mcp.MethodElicit, askFor("b"))
+		<-late
+		third := c.Start(mcp.MethodRootsList, "")
+		close(sent)
+		second.Wait()
+		third.Wait()
+		c.Text("done")
+	})
+	q := toolCall("ask")
+	first := r.play(q)
+	again := q.retry(first, accept("elicitation-1", "a", "x"))
+	second := r.play(again)
+	close(late)
+	<-sent
+	token, err := r.ring.Open(second.State, r.settings.MaxState)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := r.calls.get(token.Call)
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) { // the question has no other trace
+		c.mu.Lock()
+		n := len(c.inputs)
+		c.mu.Unlock()
+		if n == 2 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("the third question did not come")
+		}
+	}
+	if got := r.play(again).asked(t); got != "elicitation-2" {
+		t.Errorf("the same retry is asked %q, want what it was asked before", got)
+	}
+	third := r.play(q.retry(second, accept("elicitation-2", "b", "y")))
+	if got := third.asked(t); got != "roots-1" {
+		t.Fatalf("the next round is asked %q", got)
+	}
+	if got := r.play(q.retry(third, `{"roots-1":{"roots":[]}}`)).text(t); got != "done" {
+		t.Errorf("got %q", got)
+	}
 }

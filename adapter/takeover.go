@@ -54,7 +54,7 @@ func (e *Engine) inherit(up *upstream, req *Request, caps *mcp.Capabilities, t *
 		c.asked[i] = int(n)
 	}
 	for _, q := range t.Inputs {
-		in := &input{id: []byte(q.ID), hinted: q.Hinted, digest: q.Digest}
+		in := &input{id: []byte(q.ID), hinted: q.Hinted, told: true, digest: q.Digest}
 		in.Key, in.Method, in.Params = q.Key, q.Method.Method(), q.Params
 		if len(in.id) == 0 {
 			in.id = nil

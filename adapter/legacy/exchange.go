@@ -23,6 +23,16 @@ type Sink interface {
 	Fail(err error)
 }
 
+// Owner is a Sink whose request may be another replica's by now. Run asks it
+// before it opens a broken stream again, which at some servers takes the stream
+// away from whoever has it.
+type Owner interface {
+	Sink
+	// Reopen waits until the stream may be opened. False: it never may, and Abort
+	// or Release have been called.
+	Reopen(ctx context.Context) bool
+}
+
 // Exchange is one request in flight. Session.Prepare makes it, Send sends it;
 // then Step, in the caller's own time, or Run, in a goroutine of its own, reads
 // until the response; Finish comes last and exactly once.
@@ -253,6 +263,9 @@ func (x *Exchange) advance(ctx context.Context) error {
 	if !x.headDue {
 		if x.unopened() && x.lastID == nil {
 			return fmt.Errorf("%w: no event id is known", ErrNotResumable)
+		}
+		if o, shared := x.sink.(Owner); shared && !o.Reopen(ctx) {
+			return errInterrupted
 		}
 		if err := x.ask(ctx, x.creds); err != nil {
 			return err

@@ -203,11 +203,11 @@ func (c *caller) twice(ctx context.Context, responses map[string]any) *Reply {
 	return a
 }
 
-// toldLost reports whether a reply says that the call is lost with its owner,
-// where nobody can go on with it. The other reply may be the owner's, which it
-// gave before it was cut off.
+// toldLost reports whether a reply says that the call is lost with its owner or
+// its stream, where nobody can go on with it. The other reply may be the owner's,
+// which it gave before it was cut off, or say in other words that it is lost.
 func (c *caller) toldLost(r *Reply) bool {
-	return !c.plan.Tool.Carried() && r.Err != nil && r.Err.Data.Reason == "call_lost"
+	return !c.plan.Tool.Carried() && r.Err != nil && (r.Err.Data.Reason == "call_lost" || r.Err.Data.Reason == "upstream_lost")
 }
 
 // letGo reports whether the client is to come back although nothing is asked.

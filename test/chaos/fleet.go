@@ -67,7 +67,7 @@ upstream: {retry_min: 20ms, idle_conn_ttl: 2s, post_timeout: 5s}
 log: {level: debug}
 `
 
-const parkTTL = 20 * time.Second
+const parkTTL = 30 * time.Second
 
 // raise starts the fleet, save for the additional replica.
 func raise(ctx context.Context, mode, dir, holdfast, nats string, server *Server, tally *Tally) (f *Fleet, err error) {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"syscall"
+	"time"
 
 	toxiproxy "github.com/Shopify/toxiproxy/v2"
 	"github.com/rs/zerolog"
@@ -65,11 +67,25 @@ func (l *Link) Break() { l.proxy.Stop() }
 
 // Join undoes Break.
 func (l *Link) Join() error {
-	if err := l.proxy.Start(); !errors.Is(err, toxiproxy.ErrProxyAlreadyStarted) {
+	if err := l.start(); !errors.Is(err, toxiproxy.ErrProxyAlreadyStarted) {
 		return err
 	}
 	return nil
 }
+
+// start listens at the link's address. An outgoing connection of any process may
+// have taken its port meanwhile, for a while.
+func (l *Link) start() error {
+	for give := time.Now().Add(portWithin); ; time.Sleep(50 * time.Millisecond) {
+		err := l.proxy.Start()
+		if !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(give) {
+			return err
+		}
+	}
+}
+
+// portWithin is how long a link waits for its port.
+const portWithin = 10 * time.Second
 
 // Swallow leaves the connections as they are and drops what comes, until
 // Release.
@@ -99,5 +115,5 @@ func (l *Link) Release() error {
 	old := l.proxy
 	old.Stop()
 	l.proxy = toxiproxy.NewProxy(l.server, old.Name, old.Listen, old.Upstream)
-	return l.proxy.Start()
+	return l.start()
 }
