@@ -297,7 +297,7 @@ func TestStrangeHeartbeats(t *testing.T) {
 
 // What a peer said before its goodbye is not lost to the goodbye.
 func TestAnswerBeforeGoodbye(t *testing.T) {
-	b, p := withFake(t, nil)
+	b, p := withFake(t, func(s *Settings) { s.OwnerTimeout = 30 * time.Second }) // the fake sends no heartbeats
 	for i := range 50 {
 		id := "fake"
 		s, err := b.Ask(t.Context(), id, 'x', nil)
