@@ -11,14 +11,14 @@ import (
 func TestManyHops(t *testing.T) {
 	t.Parallel()
 	const many = 200
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	gate := newGate(t)
 	server.Tool("slow", func(c *rawserver.Call) {
 		name := c.Ask("elicitation/create", question("name")).Content("name")
 		<-gate
 		c.Text(c.Argument("call") + " " + name)
 	})
-	h := StartFleet(t, Options{Upstream: server.URL, Config: "stream: {after: 10m}"})
+	h := StartFleet(t, Options{Upstream: to(server), Config: "stream: {after: 10m}"})
 	var parked [many]*Reply
 	for i := range parked {
 		parked[i] = h.Replica(0).Send(t, CallTool("slow", map[string]any{"call": fmt.Sprint(i)}))

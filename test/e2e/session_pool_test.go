@@ -22,11 +22,11 @@ func holdInitialize(server *rawserver.Server, until gate) {
 // once.
 func TestNoStampede(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("say", saying)
 	all := newGate(t)
 	holdInitialize(server, all)
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	const calls = 50
 	var streams []*Stream
 	for i := range calls {
@@ -50,14 +50,14 @@ func TestNoStampede(t *testing.T) {
 // TestStampedeFails: calls that wait for one handshake all hear of its failure.
 func TestStampedeFails(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	all := newGate(t)
 	server.Hook(func(x *rawserver.Exchange) bool {
 		x.Hold(all)
 		x.Reply(500, "")
 		return true
 	})
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	var streams []*Stream
 	for range 10 {
 		streams = append(streams, h.Open(t, CallTool("say", nil)))
@@ -103,9 +103,9 @@ func TestSessionKeys(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := rawserver.New(t, rawserver.Settings{})
+			server := newServer(t, rawserver.Settings{})
 			server.Tool("say", saying)
-			h := Start(t, Options{Upstream: server.URL, Config: test.config})
+			h := Start(t, Options{Upstream: to(server), Config: test.config})
 			for _, who := range []caller{test.a, test.b} {
 				h.Send(t, CallTool("say", nil, who...)).Completes(t)
 			}
@@ -121,9 +121,9 @@ func TestSessionKeys(t *testing.T) {
 // call, and not before.
 func TestSessionOfEachCall(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("greet", greeting)
-	h := Start(t, Options{Upstream: server.URL, Config: "sessions: {anonymous: call}"})
+	h := Start(t, Options{Upstream: to(server), Config: "sessions: {anonymous: call}"})
 	first := h.Send(t, CallTool("greet", nil))
 	first.Asks(t, "elicitation-1")
 	other := h.Send(t, CallTool("greet", nil))
@@ -145,7 +145,7 @@ func TestSessionOfEachCall(t *testing.T) {
 // a session, and each gets what is its own.
 func TestIDsNeverCollide(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	const calls = 40
 	server.Tool("say", func(c *rawserver.Call) {
 		c.Progress(1, 2)
@@ -153,7 +153,7 @@ func TestIDsNeverCollide(t *testing.T) {
 		c.Progress(2, 2)
 		c.Text("said " + c.Argument("say"))
 	})
-	h := Start(t, Options{Upstream: server.URL, Config: "sessions: {anonymous: shared}"})
+	h := Start(t, Options{Upstream: to(server), Config: "sessions: {anonymous: shared}"})
 	var streams []*Stream
 	for i := range calls {
 		streams = append(streams, h.Open(t, CallTool("say", map[string]any{"say": fmt.Sprint(i)},
@@ -191,12 +191,12 @@ func TestIDsNeverCollide(t *testing.T) {
 // again; a session that nobody uses makes room.
 func TestMaxSessions(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	hold := newGate(t)
 	server.Tool("hold", hold.holding)
 	// sessions.max is of each replica, and what one ends to make room may be a
 	// session that another has lent it: the server would not hear of that.
-	h := Start(t, Options{Upstream: server.URL, Config: "sessions: {max: 2, affinity: none}"}).One()
+	h := Start(t, Options{Upstream: to(server), Config: "sessions: {max: 2, affinity: none}"}).One()
 	a := h.Open(t, CallTool("hold", nil, Bearer("a")))
 	b := h.Open(t, CallTool("hold", nil, Bearer("b")))
 	server.WaitCount("tools/call", 2)
@@ -221,11 +221,11 @@ func TestMaxSessions(t *testing.T) {
 // TestMaxSessionsBurst: the limit holds while sessions are being opened.
 func TestMaxSessionsBurst(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("say", saying)
 	all := newGate(t)
 	holdInitialize(server, all)
-	h := Start(t, Options{Upstream: server.URL, Config: "sessions: {max: 3}"}).One() // sessions.max is of each replica
+	h := Start(t, Options{Upstream: to(server), Config: "sessions: {max: 3}"}).One() // sessions.max is of each replica
 	var streams []*Stream
 	for i := range 30 {
 		streams = append(streams, h.Open(t, CallTool("say", nil, Bearer(fmt.Sprint(i)))))
@@ -251,10 +251,10 @@ func TestMaxSessionsBurst(t *testing.T) {
 // parked call is in use.
 func TestIdleSessions(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("say", saying)
 	server.Tool("greet", greeting)
-	h := Start(t, Options{Upstream: server.URL, Config: "sessions: {idle_ttl: 10ms}"})
+	h := Start(t, Options{Upstream: to(server), Config: "sessions: {idle_ttl: 10ms}"})
 	parked := h.Send(t, CallTool("greet", nil, Bearer("a")))
 	parked.Asks(t, "elicitation-1")
 	h.Send(t, CallTool("say", nil, Bearer("b"))).Completes(t) // used later than the parked one's

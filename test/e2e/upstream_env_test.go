@@ -35,7 +35,7 @@ func sent(s *rawserver.Server, method string) (list []*rawserver.Record) {
 }
 
 // sessionOf is the session that a request names.
-func sessionOf(r *rawserver.Record) string { return r.Header.Get("Mcp-Session-Id") }
+func sessionOf(r *rawserver.Record) string { return r.Session }
 
 // sessionsOf are the sessions that requests with a JSON-RPC method name.
 func sessionsOf(s *rawserver.Server, method string) (ids []string) {
