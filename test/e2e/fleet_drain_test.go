@@ -24,6 +24,7 @@ func comesBack(t testing.TB, reply *Reply) {
 // TestDrainParked: a call that is parked at a replica that stops goes on at
 // another, while the old one still lives, and after.
 func TestDrainParked(t *testing.T) {
+	onlyStreamable(t, "a session of one stream ends with the replica that keeps it")
 	t.Parallel()
 	server := asking(t)
 	h := StartFleet(t, Options{Upstream: to(server), Config: hasty + "shutdown: {grace: 10s}"})
@@ -129,6 +130,7 @@ func TestDrainOthers(t *testing.T) {
 // TestDrainSession: the session outlives the replica that opened it, and what
 // arrives on it reaches the calls of the others.
 func TestDrainSession(t *testing.T) {
+	onlyStreamable(t, "a session of one stream ends with the replica that keeps it")
 	t.Parallel()
 	server := newServer(t, rawserver.Settings{})
 	server.Tool("push", pushing)

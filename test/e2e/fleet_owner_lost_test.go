@@ -61,6 +61,7 @@ func TestOwnerKilledTakenOver(t *testing.T) {
 // TestOwnerKilledTakenOverOnce: the same retry at both other replicas at once
 // is taken over by one of them.
 func TestOwnerKilledTakenOverOnce(t *testing.T) {
+	onlyStreamable(t, "a session of one stream ends with the replica that keeps it")
 	t.Parallel()
 	server := asking(t)
 	h := StartFleet(t, Options{Upstream: to(server), Config: hasty})
@@ -88,6 +89,7 @@ func TestOwnerKilledTakenOverOnce(t *testing.T) {
 // TestOwnerKilledInMidRound: the client's request waits at another replica when
 // the owner dies, and is answered all the same.
 func TestOwnerKilledInMidRound(t *testing.T) {
+	onlyStreamable(t, "a session of one stream ends with the replica that keeps it")
 	t.Parallel()
 	server, answered, gate := slow(t)
 	h := StartFleet(t, Options{Upstream: to(server), Config: hasty + "stream: {after: 10m}"})

@@ -114,6 +114,7 @@ func TestServerWithoutSessionIDs(t *testing.T) {
 // TestListenAnywhere: what arrives on the GET stream, which one replica holds,
 // reaches the listeners of all.
 func TestListenAnywhere(t *testing.T) {
+	onlyStreamable(t, "a session of one stream ends with the replica that keeps it")
 	t.Parallel()
 	server := newServer(t, rawserver.Settings{})
 	h := StartFleet(t, Options{Upstream: to(server)})

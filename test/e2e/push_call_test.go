@@ -39,8 +39,9 @@ func TestPushedQuestion(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
-	h.Logs.Wait(t, "pushes its input requests on the GET stream")
-	if n := h.Logs.Count("pushes its input requests on the GET stream"); n != 1 {
+	if oneStream(t) { // there is nothing to learn
+	} else if h.Logs.Wait(t, "pushes its input requests on the GET stream"); h.Logs.Count("pushes its input requests on the GET stream") != 1 {
+		n := h.Logs.Count("pushes its input requests on the GET stream")
 		t.Errorf("it was learned %d times", n)
 	}
 	if n := server.Count("initialize"); n != 1 {
