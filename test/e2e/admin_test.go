@@ -33,19 +33,27 @@ func TestReady(t *testing.T) {
 	t.Parallel()
 	a, b := newServer(t, rawserver.Settings{}), newServer(t, rawserver.Settings{})
 	h := Start(t, Options{Config: `
+stdio: {restart_min: 10ms}
 upstreams:
 - {name: first, ` + to(a).YAML() + `, path: /a}
 - {name: second, ` + to(b).YAML() + `, path: /b}
 `})
+	ends := func(path string) {
+		for i := 0; i < 3 && transportOf(t) == rawserver.Stdio; i++ { // a command is well until its processes keep ending
+			h.At(path).Send(t, Request("tools/list", nil)).Fails(t, 200, -32603, "upstream_down")
+		}
+	}
 	if code, status, reasons := readiness(t, h); code != 200 || status != "ready" || len(reasons) != 0 {
 		t.Errorf("HTTP %d %s %q, want ready", code, status, reasons)
 	}
 	away(t, b)
+	ends("/b")
 	code, status, reasons := readiness(t, h)
 	if code != 200 || status != "degraded" || len(reasons) != 1 || !strings.Contains(reasons[0], "second") {
 		t.Errorf("HTTP %d %s %q, want degraded, and why", code, status, reasons)
 	}
 	away(t, a)
+	ends("/a")
 	code, status, reasons = readiness(t, h)
 	if code != http.StatusServiceUnavailable || status != "not ready" || len(reasons) != 2 {
 		t.Errorf("HTTP %d %s %q, want not ready, and why", code, status, reasons)

@@ -59,18 +59,12 @@ func TestDisconnect(t *testing.T) {
 func TestDisconnectBeforeTheSessionStands(t *testing.T) {
 	t.Parallel()
 	server := newServer(t, rawserver.Settings{})
-	asked, gate := make(chan struct{}, 1), newGate(t)
+	gate := newGate(t)
 	server.Tool("work", func(c *rawserver.Call) { c.Text("worked") })
-	server.Hook(func(x *rawserver.Exchange) bool {
-		if x.Record.Method() != "initialize" {
-			return false
-		}
-		asked <- struct{}{}
-		return !x.Hold(gate) // and then it is answered
-	})
+	server.Hold("initialize", gate) // and then it is answered
 	h := Start(t, Options{Upstream: to(server), Config: "stream: {after: 10m}"})
 	stream := h.Open(t, CallTool("work", nil))
-	receive(t, "initialize", asked)
+	server.WaitCount("initialize", 1)
 	stream.Close()
 	h.Logs.Wait(t, `"message":"request"`, `"method":"tools/call"`, `"status":0`)
 	close(gate)

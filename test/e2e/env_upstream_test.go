@@ -128,7 +128,11 @@ func yamlText(s string) string {
 func (u Upstream) apply(config string, args []string) (string, []string) {
 	switch {
 	case u.Command != nil:
-		return strings.TrimSuffix(config, "\n") + "\nupstreams: [{" + u.YAML() + "}]\n", args
+		upstreams := "upstreams: [{" + u.YAML() + "}]"
+		if inner, flow := strings.CutPrefix(strings.TrimSpace(config), "{"); flow {
+			return "{" + upstreams + ", " + inner + "\n", args
+		}
+		return strings.TrimSuffix(config, "\n") + "\n" + upstreams + "\n", args
 	case u.URL != "":
 		return config, append(args, "--upstream", u.URL)
 	}

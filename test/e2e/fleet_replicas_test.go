@@ -46,6 +46,7 @@ func TestReplicasListed(t *testing.T) {
 	for range 2 {
 		h.Replica(0).Send(t, CallTool("greet", nil)).Asks(t, "elicitation-1")
 	}
+	h.ownerFirst(t)
 	var owner string
 	ids := map[string]int{}
 	for i := range h.Size() {

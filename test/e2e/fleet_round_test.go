@@ -40,7 +40,7 @@ func TestAnyReplica(t *testing.T) {
 		t.Errorf("the server got %d answers to %d questions", got, n)
 	}
 	for i := range h.Size() {
-		if got := h.Replica(i).Rounds(t, "forwarded"); got < 2 {
+		if got := h.Replica(i).Rounds(t, "forwarded"); got < 2 && !oneStream(t) { // else one of them keeps all sessions
 			t.Errorf("replica %d has forwarded %v rounds, want those of the other two", i, got)
 		}
 	}

@@ -220,7 +220,7 @@ func TestMessageOfTheServerTooLarge(t *testing.T) {
 			server := newServer(t, settings)
 			server.Tool("big", func(c *rawserver.Call) { c.Text(strings.Repeat("x", 100<<10)) })
 			server.Tool("small", func(c *rawserver.Call) { c.Text("x") })
-			h := Start(t, Options{Upstream: to(server), Config: "upstream: {max_message: 64KiB}"})
+			h := Start(t, Options{Upstream: to(server), Config: "upstream: {max_message: 64KiB}\nstdio: {max_line: 64KiB}"})
 			h.Send(t, CallTool("big", nil)).Fails(t, http.StatusOK, -32603, "upstream_reply")
 			h.Send(t, CallTool("small", nil)).Text(t)
 		})

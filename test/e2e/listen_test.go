@@ -268,6 +268,7 @@ func TestListenStreamBroken(t *testing.T) {
 
 // TestListenRefused: an error before the acknowledgement is the answer.
 func TestListenRefused(t *testing.T) {
+	onlyStreamable(t, "it is about HTTP towards the server")
 	t.Parallel()
 	server := newServer(t, rawserver.Settings{})
 	server.Once(rawserver.ForMethod("initialize"), func(x *rawserver.Exchange) { x.Unauthorized(`Bearer realm="x"`) })

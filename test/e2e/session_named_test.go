@@ -11,6 +11,7 @@ import (
 // initialize is of no use, is told that the session is over: it would stay
 // behind there. Spec 2025-11-25, basic/transports, "Session Management".
 func TestHandshakeUnusable(t *testing.T) {
+	onlyStreamable(t, "it is answered in HTTP")
 	t.Parallel()
 	const json, stream = "application/json", "text/event-stream"
 	for name, test := range map[string]struct{ kind, body string }{

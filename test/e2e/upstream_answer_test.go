@@ -146,6 +146,7 @@ func TestForeignMessages(t *testing.T) {
 // TestMalformedAnswers: a call whose answer cannot be read ends with a clear
 // error that says that it may have run.
 func TestMalformedAnswers(t *testing.T) {
+	onlyStreamable(t, "it is answered in HTTP")
 	t.Parallel()
 	for name, body := range map[string]string{
 		"no JSON":     `{"jsonrpc":`,

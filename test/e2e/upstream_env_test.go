@@ -130,7 +130,12 @@ func greeting(c *rawserver.Call) {
 func away(t *testing.T, server *rawserver.Server) {
 	t.Helper()
 	server.Close()
-	address := strings.TrimPrefix(baseOf(server.URL), "http://")
+	address := ""
+	if u := to(server); u.Command != nil {
+		address = u.Command[len(u.Command)-1]
+	} else {
+		address = strings.TrimPrefix(baseOf(u.URL), "http://")
+	}
 	look := time.NewTicker(time.Millisecond) // nobody tells
 	defer look.Stop()
 	for give := time.Now().Add(patience); listens(address); <-look.C {

@@ -171,8 +171,8 @@ func TestHandshakeRefused(t *testing.T) {
 func TestHandshakeSilent(t *testing.T) {
 	t.Parallel()
 	server := newServer(t, rawserver.Settings{})
-	server.Once(rawserver.ForMethod("initialize"), (*rawserver.Exchange).Silence)
-	h := Start(t, Options{Upstream: to(server), Config: "sessions: {open_timeout: 50ms}"})
+	server.Handle("initialize", func(*rawserver.Call) {})
+	h := Start(t, Options{Upstream: to(server), Config: "sessions: {open_timeout: 200ms}"})
 	reply := h.Send(t, Request("tools/list", nil))
 	reply.Fails(t, 200, -32603, "upstream_down")
 	reaches(t, h, "holdfast_upstream_sessions", 0)

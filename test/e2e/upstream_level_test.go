@@ -26,6 +26,7 @@ func everyLevel(c *rawserver.Call) {
 // TestLevels: the server is told the most verbose level that a live call wants,
 // and less when that call has ended; each request gets what it asked for.
 func TestLevels(t *testing.T) {
+	onlyStreamable(t, "calls share the level of their session")
 	t.Parallel()
 	server := newServer(t, rawserver.Settings{})
 	hold := newGate(t)

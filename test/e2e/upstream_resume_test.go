@@ -256,7 +256,11 @@ func TestDropped(t *testing.T) {
 	t.Parallel()
 	server := newServer(t, rawserver.Settings{})
 	server.Tool("say", saying)
-	server.Once(rawserver.ForMethod("tools/call"), (*rawserver.Exchange).Drop)
+	if oneStream(t) {
+		server.Tool("say", (*rawserver.Call).Cut)
+	} else {
+		server.Once(rawserver.ForMethod("tools/call"), (*rawserver.Exchange).Drop)
+	}
 	h := Start(t, Options{Upstream: to(server)})
 	reply := h.Send(t, CallTool("say", nil))
 	reply.Fails(t, 200, -32603, "upstream_lost")
@@ -287,6 +291,9 @@ func TestHarmlessAgain(t *testing.T) {
 			t.Run(method+" "+name, func(t *testing.T) {
 				t.Parallel()
 				server := newServer(t, rawserver.Settings{NoEventIDs: true})
+				if oneStream(t) && lose == nil {
+					lose = (*rawserver.Call).Cut
+				}
 				var times atomic.Int64
 				server.Handle(method, func(c *rawserver.Call) {
 					if times.Add(1) == 1 && lose != nil {
@@ -309,12 +316,16 @@ func TestHarmlessAgain(t *testing.T) {
 	t.Run("only once more", func(t *testing.T) {
 		t.Parallel()
 		server := newServer(t, rawserver.Settings{})
-		server.Hook(func(x *rawserver.Exchange) bool {
-			if x.Record.Method() == "prompts/list" {
-				x.Drop()
-			}
-			return false
-		})
+		if oneStream(t) {
+			server.Handle("prompts/list", (*rawserver.Call).Cut)
+		} else {
+			server.Hook(func(x *rawserver.Exchange) bool {
+				if x.Record.Method() == "prompts/list" {
+					x.Drop()
+				}
+				return false
+			})
+		}
 		h := Start(t, Options{Upstream: to(server)})
 		h.Send(t, Request("prompts/list", nil)).Fails(t, 200, -32603, "upstream_lost")
 		if n := server.Count("prompts/list"); n != 2 {
