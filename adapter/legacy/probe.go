@@ -20,6 +20,9 @@ func (s *Server) open(ctx context.Context, e *entry, creds Credentials) (*Sessio
 		first, other = other, first
 	}
 	session, err := s.openOver(ctx, first, e, creds)
+	if err == nil {
+		s.settled.Store(true)
+	}
 	if err == nil || !mistaken(first, err) {
 		return session, err
 	}
@@ -35,6 +38,7 @@ func (s *Server) open(ctx context.Context, e *entry, creds Credentials) (*Sessio
 		return nil, fmt.Errorf("%w (over HTTP+SSE: %w)", err, hidden{failed})
 	}
 	s.speaks(other)
+	s.settled.Store(true)
 	s.log.Info().Str("upstream", s.settings.Name).Stringer("transport", other).Msg("transport of the upstream found out")
 	return session, nil
 }

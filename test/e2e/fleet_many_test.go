@@ -45,7 +45,7 @@ func TestManyHops(t *testing.T) {
 	if n := len(server.Responses()); n != many {
 		t.Errorf("the server got %d answers to %d questions", n, many)
 	}
-	if n := h.Rounds(t, "forwarded"); n != float64(many) {
+	if n := h.Rounds(t, "forwarded"); n < float64(many) || n > float64(many) && !oneStream(t) { // there first rounds are, too
 		t.Errorf("%v rounds were forwarded, want %d", n, many)
 	}
 }
