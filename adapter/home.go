@@ -44,7 +44,7 @@ type homeRound struct {
 //
 // Hot: once per request.
 func (up *upstream) through(e *Engine) bool {
-	return e.settings.Bus != nil && !up.Server.Lends() && len(e.settings.Bus.Live()) > 0
+	return e.settings.Bus != nil && up.Server.MayKeep() && len(e.settings.Bus.Live()) > 0
 }
 
 // beginThrough starts a round where the session of its key is kept.
@@ -103,7 +103,7 @@ func (r *homeRound) find(until time.Time) error {
 	}
 	keeper := r.named
 	if r.named = ""; keeper == "" {
-		keeper = r.up.Server.Keeper(r.ctx, &r.key, r.past)
+		keeper = r.up.Server.Keeper(r.ctx, &r.key, credentials(r.req), r.past)
 	}
 	if r.ctx.Err() != nil {
 		return r.over()
@@ -319,7 +319,7 @@ func (e *Engine) beginFirst(ctx context.Context, req *Request) (servedRound, err
 		return nil, errAway
 	}
 	key := e.key(req, caps)
-	if keeper := up.Server.Keeper(ctx, &key, nil); keeper != "" && keeper != e.settings.Replica {
+	if keeper := up.Server.Keeper(ctx, &key, credentials(req), nil); keeper != "" && keeper != e.settings.Replica {
 		return nil, away{keeper}
 	}
 	if req.Method == mcp.MethodListen {

@@ -172,10 +172,13 @@ func (s *Session) giveUp(ctx context.Context, err error) error {
 	s.closed = errors.Is(ctx.Err(), context.Canceled) // not the server's fault
 	s.mu.Unlock()
 	s.closeChannel(ctx)
-	if why := s.whyLost(); !errors.Is(err, why) {
-		return fmt.Errorf("%w (%w)", err, why)
+	why := s.whyLost()
+	switch {
+	case ctx.Err() != nil: // it was ended because of that
+	case errors.Is(err, ErrBroken): // nothing has run on it, and nothing will
+		return fmt.Errorf("%w: %w", ErrUnreachable, hidden{err})
 	}
-	return err
+	return fmt.Errorf("%w (%w)", err, hidden{why})
 }
 
 // openChannel opens the channel that a transport has, or none.

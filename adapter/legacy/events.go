@@ -33,7 +33,7 @@ func (s *Session) openEvents(ctx context.Context, creds Credentials) error {
 		st.sse.free()
 		st.dropConn()
 		if ctx.Err() != nil {
-			err = ctx.Err()
+			err = fmt.Errorf("%w in time: %w", errNoEndpoint, ctx.Err())
 		}
 		return err
 	}

@@ -20,13 +20,36 @@ func (s *Server) Lends() bool {
 	return !s.overSSE.Load()
 }
 
+// MayKeep reports whether a request may have to go to another replica whole: the
+// server's sessions cannot be lent, or it is not known yet whether they can.
+//
+// Hot: once per request.
+func (s *Server) MayKeep() bool {
+	return !s.Lends() || s.settings.Transport == TransportAuto && !s.settled.Load()
+}
+
+// settle learns from the home of a key how the server is spoken to, by having it
+// open the session that is needed in any case.
+func (s *Server) settle(ctx context.Context, home string, key *Key, creds Credentials) {
+	answer, err := s.ask(ctx, home, &parcel{kind: askLend, key: key, creds: creds.Lasting()})
+	switch {
+	case err != nil:
+	case answer.kind == sayNoIDs && answer.flag:
+		s.speaks(TransportSSE)
+		s.settled.Store(true)
+	case answer.kind == sayNoIDs || answer.kind == sayHave:
+		s.settled.Store(true)
+	}
+}
+
 // Keeper returns the replica that keeps the session of a key, or is to open it:
 // one that has it already, also where it is no longer the key's home, else the
 // home. "" is this one. past are replicas that take nothing new any more. It may
-// ask the peers, which takes at most a second.
-func (s *Server) Keeper(ctx context.Context, key *Key, past []string) string {
+// ask the peers, which takes at most a second; or as long as a session takes to
+// open, where it is not known yet how the server is spoken to.
+func (s *Server) Keeper(ctx context.Context, key *Key, creds Credentials, past []string) string {
 	set := s.settings
-	if set.Peers == nil || !set.Affinity || key.Ephemeral || s.Lends() {
+	if set.Peers == nil || !set.Affinity || key.Ephemeral || !s.MayKeep() {
 		return ""
 	}
 	if e := s.existing(key); e != nil && e.keeps() {
@@ -36,7 +59,14 @@ func (s *Server) Keeper(ctx context.Context, key *Key, past []string) string {
 	if len(live) == 0 {
 		return ""
 	}
-	if home := homeOf(digestKey(set.Name, string(key.appendText(nil))), set.Peers.Self(), live); home != set.Peers.Self() {
+	home := homeOf(digestKey(set.Name, string(key.appendText(nil))), set.Peers.Self(), live)
+	if home != set.Peers.Self() && s.Lends() {
+		s.settle(ctx, home, key, creds)
+	}
+	switch {
+	case s.Lends():
+		return ""
+	case home != set.Peers.Self():
 		return home
 	}
 	for _, r := range s.askAll(ctx, &parcel{kind: askHave, key: key}) {

@@ -21,7 +21,7 @@ func (s *Server) lendTo(ctx context.Context, from string, p *parcel) (parcel, er
 	e.forgetGone(p.gone)
 	for {
 		if !e.shares() {
-			return parcel{kind: sayNoIDs}, nil
+			return parcel{kind: sayNoIDs, flag: !s.Lends()}, nil
 		}
 		if p.id != "" { // a place on this very session, for a call that stands there
 			return e.lendNamed(from, p.id), nil
@@ -38,7 +38,7 @@ func (s *Server) lendTo(ctx context.Context, from string, p *parcel) (parcel, er
 		}
 		if session.id == "" || ctx.Err() != nil { // nobody waits for the answer any more
 			session.Return(p.kind == askPlace)
-			return parcel{kind: sayNoIDs}, nil
+			return parcel{kind: sayNoIDs, flag: !s.Lends()}, nil
 		}
 		answer := session.describe()
 		if p.kind == askPlace {

@@ -2,6 +2,7 @@ package legacy
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -91,7 +92,7 @@ func (s *Session) handshake(ctx context.Context, creds Credentials) error {
 	params = append(params, '}')
 	x.SetMessage(jsonrpc.AppendRequest(Text(), x.AppendID(nil), mcp.MethodInitialize, params))
 	if err := x.Send(ctx, true); err != nil {
-		return err
+		return cmp.Or(ctx.Err(), err)
 	}
 	if x.conn != nil {
 		x.conn.resp.wantSession = true
@@ -103,6 +104,8 @@ func (s *Session) handshake(ctx context.Context, creds Credentials) error {
 	s.id = x.named // also where the rest is of no use: the session must be deleted
 	s.setHeads()   // for the DELETE
 	switch {
+	case answer.err != nil && x.session.channel != nil:
+		return cmp.Or(ctx.Err(), answer.err) // no post goes on then
 	case answer.err != nil:
 		return answer.err
 	case answer.result == nil && ctx.Err() != nil:

@@ -20,10 +20,16 @@ func (s *Server) open(ctx context.Context, e *entry, creds Credentials) (*Sessio
 		first, other = other, first
 	}
 	session, err := s.openOver(ctx, first, e, creds)
+	if err == nil {
+		s.settled.Store(true)
+	}
 	if err == nil || !mistaken(first, err) {
 		return session, err
 	}
 	session, failed := s.openOver(ctx, other, e, creds)
+	if failed != nil && other == TransportSSE && telling(failed) {
+		return nil, fmt.Errorf("%w (over Streamable HTTP: %w)", failed, hidden{err})
+	}
 	if failed != nil {
 		s.speaks(TransportStreamable) // where the next one begins
 		if first == TransportSSE {
@@ -32,8 +38,20 @@ func (s *Server) open(ctx context.Context, e *entry, creds Credentials) (*Sessio
 		return nil, fmt.Errorf("%w (over HTTP+SSE: %w)", err, hidden{failed})
 	}
 	s.speaks(other)
+	s.settled.Store(true)
 	s.log.Info().Str("upstream", s.settings.Name).Stringer("transport", other).Msg("transport of the upstream found out")
 	return session, nil
+}
+
+// telling reports whether the error of a handshake over HTTP+SSE says more than
+// the refusal that led to it: who is called has to be known first, or the stream
+// has begun as it should.
+func telling(err error) bool {
+	var status *StatusError
+	if errors.As(err, &status) {
+		return status.Unauthorized()
+	}
+	return !errors.Is(err, errNoEndpoint)
 }
 
 // hidden keeps an error's text only: another one counts.
@@ -59,5 +77,5 @@ func mistaken(t Transport, err error) bool {
 	case errors.As(err, &status): // as the specification says
 		return status.Status == 400 || status.Status == 404 || status.Status == 405
 	}
-	return t == TransportSSE && (errors.Is(err, errNoEndpoint) || errors.Is(err, context.DeadlineExceeded))
+	return t == TransportSSE && errors.Is(err, errNoEndpoint)
 }

@@ -79,9 +79,14 @@ func (s *Session) routeRequest(x *Exchange, m *jsonrpc.Message, borrowed bool) {
 // eligible call's own stream. The official TypeScript SDK's plain elicitInput
 // and createMessage push on the GET stream. With one candidate it is clear
 // whose the question is; with several it is refused, never guessed; with none
-// it waits for the next eligible call.
+// it waits for the next eligible call. On the one stream of a channel the only
+// call in flight that can be asked anything has asked, declared or not.
 func (s *Session) attribute(x *Exchange, m *jsonrpc.Message) {
 	if !s.caps.Admits(m.Method, m.Params) {
+		if only := s.onlyAskable(); x == nil && s.channel != nil && only != nil {
+			only.sink.Receive(m, false) // whose client is told what it lacks
+			return
+		}
 		s.refuse(m, jsonrpc.CodeMethodNotFound, "the client did not declare the capability for "+m.Method)
 		return
 	}
@@ -94,6 +99,23 @@ func (s *Session) attribute(x *Exchange, m *jsonrpc.Message) {
 	default:
 		s.attributeLater(x, m)
 	}
+}
+
+// onlyAskable returns the one call in flight that may be asked something, whatever
+// its client declared; nil where there are several, or none.
+func (s *Session) onlyAskable() (only *Exchange) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, x := range s.calls {
+		if !x.askable {
+			continue
+		}
+		if only != nil {
+			return nil
+		}
+		only = x
+	}
+	return only
 }
 
 // decide gives an input request to the one call that it can be for, of this

@@ -54,6 +54,7 @@ type Server struct {
 	noStream    atomic.Bool  // the server has no GET stream
 	noIDs       atomic.Bool  // the server gives out no session ids
 	overSSE     atomic.Bool  // the server was found to speak HTTP+SSE
+	settled     atomic.Bool  // whether it does is known
 	sessions    atomic.Int64 // open or opening
 	attributing atomic.Int64 // input requests whose calls are looked for in the background
 	delivering  atomic.Int64 // responses on their way to peers

@@ -31,21 +31,29 @@ func readiness(t testing.TB, h *Holdfast) (code int, status string, reasons []st
 // degraded says what is amiss.
 func TestReady(t *testing.T) {
 	t.Parallel()
-	a, b := rawserver.New(t, rawserver.Settings{}), rawserver.New(t, rawserver.Settings{})
+	a, b := newServer(t, rawserver.Settings{}), newServer(t, rawserver.Settings{})
 	h := Start(t, Options{Config: `
+stdio: {restart_min: 10ms}
 upstreams:
-- {name: first, url: '` + a.URL + `', path: /a}
-- {name: second, url: '` + b.URL + `', path: /b}
+- {name: first, ` + to(a).YAML() + `, path: /a}
+- {name: second, ` + to(b).YAML() + `, path: /b}
 `})
+	ends := func(path string) {
+		for i := 0; i < 3 && transportOf(t) == rawserver.Stdio; i++ { // a command is well until its processes keep ending
+			h.At(path).Send(t, Request("tools/list", nil)).Fails(t, 200, -32603, "upstream_down")
+		}
+	}
 	if code, status, reasons := readiness(t, h); code != 200 || status != "ready" || len(reasons) != 0 {
 		t.Errorf("HTTP %d %s %q, want ready", code, status, reasons)
 	}
 	away(t, b)
+	ends("/b")
 	code, status, reasons := readiness(t, h)
 	if code != 200 || status != "degraded" || len(reasons) != 1 || !strings.Contains(reasons[0], "second") {
 		t.Errorf("HTTP %d %s %q, want degraded, and why", code, status, reasons)
 	}
 	away(t, a)
+	ends("/a")
 	code, status, reasons = readiness(t, h)
 	if code != http.StatusServiceUnavailable || status != "not ready" || len(reasons) != 2 {
 		t.Errorf("HTTP %d %s %q, want not ready, and why", code, status, reasons)
@@ -61,8 +69,8 @@ upstreams:
 // TestAdmin: what the admin listener serves, and what not.
 func TestAdmin(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
-	h := Start(t, Options{Upstream: server.URL})
+	server := newServer(t, rawserver.Settings{})
+	h := Start(t, Options{Upstream: to(server)})
 	for path, status := range map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 200, "/": 404, "/mcp": 404, "/debug/pprof/": 404} {
 		if reply := Do(t, "GET", h.AdminURL+path, "", nil); reply.Status != status {
 			t.Errorf("%s: HTTP %d, want %d", path, reply.Status, status)
@@ -79,9 +87,9 @@ func TestAdmin(t *testing.T) {
 // TestMetrics: what was done is counted, by upstream, method and outcome.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("greet", greeting)
-	h := Start(t, Options{Config: "upstreams: [{name: files, url: '" + server.URL + "'}]"})
+	h := Start(t, Options{Config: "upstreams: [{name: files, " + to(server).YAML() + "}]"})
 	first := h.Send(t, CallTool("greet", nil))
 	first.Asks(t, "elicitation-1")
 	if got := gauge(t, h, "holdfast_calls_parked"); got != 1 {
@@ -120,15 +128,15 @@ func TestMetrics(t *testing.T) {
 // shares nothing with the others.
 func TestSeveralUpstreams(t *testing.T) {
 	t.Parallel()
-	a, b := rawserver.New(t, rawserver.Settings{}), rawserver.New(t, rawserver.Settings{JSON: true, NoSession: true, NoGET: true})
+	a, b := newServer(t, rawserver.Settings{}), newServer(t, rawserver.Settings{JSON: true, NoSession: true, NoGET: !oneStream(t)})
 	for name, server := range map[string]*rawserver.Server{"a": a, "b": b} {
 		server.Tool("who", func(c *rawserver.Call) { c.Text(name) })
 		server.Tool("greet", greeting)
 	}
 	h := Start(t, Options{Config: `
 upstreams:
-- {name: a, url: '` + a.URL + `', path: /a}
-- {name: b, url: '` + b.URL + `', path: /b/mcp}
+- {name: a, ` + to(a).YAML() + `, path: /a}
+- {name: b, ` + to(b).YAML() + `, path: /b/mcp}
 `})
 	for path, want := range map[string]string{"/a": "a", "/b/mcp": "b"} {
 		if got := h.At(path).Send(t, CallTool("who", nil)).Text(t); got != want {

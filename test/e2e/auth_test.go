@@ -14,18 +14,19 @@ const challenge = `Bearer resource_metadata="http://x.example/.well-known/oauth-
 // TestUnauthorized: the server's 401 and 403 reach the client as they are,
 // whatever request met them. Spec 2026-07-28, basic/authorization.
 func TestUnauthorized(t *testing.T) {
+	onlyStreamable(t, "it is about HTTP towards the server")
 	t.Parallel()
 	for _, met := range []string{"initialize", "notifications/initialized", "tools/call"} {
 		for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden} {
 			t.Run(met+" "+jsonText(status), func(t *testing.T) {
 				t.Parallel()
-				server := rawserver.New(t, rawserver.Settings{})
+				server := newServer(t, rawserver.Settings{})
 				server.Tool("say", saying)
 				server.Once(rawserver.ForMethod(met), func(x *rawserver.Exchange) {
 					x.Reply(status, `{"error":"insufficient_scope"}`, "Content-Type", "application/json",
 						"WWW-Authenticate", challenge, "WWW-Authenticate", `Basic realm="y"`, "Mcp-Session-Id", "s3cret")
 				})
-				h := Start(t, Options{Upstream: server.URL})
+				h := Start(t, Options{Upstream: to(server)})
 				call := CallTool("say", map[string]any{"say": "x"}, Bearer("old"))
 				reply := h.Send(t, call)
 				if reply.Status != status {
@@ -53,13 +54,14 @@ func TestUnauthorized(t *testing.T) {
 
 // TestUnauthorizedWithoutBody: there is always a body that a client can read.
 func TestUnauthorizedWithoutBody(t *testing.T) {
+	onlyStreamable(t, "it is about HTTP towards the server")
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Hook(func(x *rawserver.Exchange) bool {
 		x.Reply(http.StatusUnauthorized, "", "WWW-Authenticate", challenge)
 		return true
 	})
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	reply := h.Send(t, CallTool("say", nil))
 	reply.Fails(t, http.StatusUnauthorized, -32600, "")
 	if got := reply.Header.Get("WWW-Authenticate"); got != challenge {
@@ -70,8 +72,9 @@ func TestUnauthorizedWithoutBody(t *testing.T) {
 // TestUnauthorizedAnswer: where the server refuses the credentials of an
 // answer, the call waits on for the same retry with better ones.
 func TestUnauthorizedAnswer(t *testing.T) {
+	onlyStreamable(t, "it is about HTTP towards the server")
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("greet", greeting)
 	server.Hook(func(x *rawserver.Exchange) bool {
 		old := x.R.Header.Get("Authorization") == "Bearer old"
@@ -81,7 +84,7 @@ func TestUnauthorizedAnswer(t *testing.T) {
 		x.Unauthorized(challenge)
 		return true
 	})
-	h := Start(t, Options{Upstream: server.URL, Config: "principal: {header: X-User}"})
+	h := Start(t, Options{Upstream: to(server), Config: "principal: {header: X-User}"})
 	first := h.Send(t, CallTool("greet", nil, Header("X-User", "ada"), Bearer("old")))
 	first.Asks(t, "elicitation-1")
 	refused := h.Retry(t, first, Answers{"elicitation-1": Accept("name", "Ada")})
@@ -99,8 +102,9 @@ func TestUnauthorizedAnswer(t *testing.T) {
 
 // TestUnauthorizedOthers: a refusal concerns the one who was refused.
 func TestUnauthorizedOthers(t *testing.T) {
+	onlyStreamable(t, "it is about HTTP towards the server")
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("say", saying)
 	all := newGate(t)
 	server.Hook(func(x *rawserver.Exchange) bool {
@@ -116,7 +120,7 @@ func TestUnauthorizedOthers(t *testing.T) {
 	})
 	// One principal, two tokens: the handshake with the bad one is no answer to
 	// the call with the good one that waits for it.
-	h := Start(t, Options{Upstream: server.URL, Config: "principal: {header: X-User}"})
+	h := Start(t, Options{Upstream: to(server), Config: "principal: {header: X-User}"})
 	bad := h.Open(t, CallTool("say", nil, Header("X-User", "ada"), Bearer("bad")))
 	server.WaitCount("initialize", 1)
 	good := h.Open(t, CallTool("say", nil, Header("X-User", "ada"), Bearer("good")))
@@ -131,13 +135,14 @@ func TestUnauthorizedOthers(t *testing.T) {
 // TestForwarded: a request's Authorization and the configured headers go
 // upstream with this request, and nothing else does.
 func TestForwarded(t *testing.T) {
+	onlyStreamable(t, "it is about HTTP towards the server")
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("greet", greeting)
 	h := Start(t, Options{Config: `
 principal: {header: X-User}
 upstreams:
-- url: '` + server.URL + `'
+- ` + to(server).YAML() + `
   headers: {X-Own: own}
   forward_headers: [X-Tenant, Traceparent]
 `})
@@ -187,12 +192,13 @@ upstreams:
 
 // TestForwardedToOneUpstream: credentials for one upstream do not reach another.
 func TestForwardedToOneUpstream(t *testing.T) {
+	onlyStreamable(t, "it is about HTTP towards the server")
 	t.Parallel()
-	a, b := rawserver.New(t, rawserver.Settings{}), rawserver.New(t, rawserver.Settings{})
+	a, b := newServer(t, rawserver.Settings{}), newServer(t, rawserver.Settings{})
 	h := Start(t, Options{Config: `
 upstreams:
-- {name: a, url: '` + a.URL + `', path: /a, forward_headers: [X-For-A]}
-- {name: b, url: '` + b.URL + `', path: /b}
+- {name: a, ` + to(a).YAML() + `, path: /a, forward_headers: [X-For-A]}
+- {name: b, ` + to(b).YAML() + `, path: /b}
 `})
 	h.At("/a").Send(t, Request("tools/list", nil, Bearer("for-a"), Header("X-For-A", "1"))).Completes(t)
 	h.At("/b").Send(t, Request("tools/list", nil, Bearer("for-b"), Header("X-For-A", "1"))).Completes(t)
@@ -212,9 +218,9 @@ upstreams:
 // first one did before.
 func TestSessionsOfPrincipals(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("greet", greeting)
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	first := h.Send(t, CallTool("greet", nil, Bearer("a")))
 	first.Asks(t, "elicitation-1")
 	h.Retry(t, first, Answers{"elicitation-1": Accept("name", "Eve")}, Bearer("b")).Fails(t, 400, -32602, "state_foreign")
@@ -228,9 +234,10 @@ func TestSessionsOfPrincipals(t *testing.T) {
 // TestProtectedResource: the server's metadata is passed through, without
 // any client's credentials (RFC 9728).
 func TestProtectedResource(t *testing.T) {
+	onlyStreamable(t, "it is about HTTP towards the server")
 	t.Parallel()
 	serve := func(who string) *rawserver.Server {
-		server := rawserver.New(t, rawserver.Settings{})
+		server := newServer(t, rawserver.Settings{})
 		server.Hook(func(x *rawserver.Exchange) bool {
 			place, ok := strings.CutPrefix(x.R.URL.Path, "/.well-known/oauth-protected-resource")
 			if ok {
@@ -247,7 +254,7 @@ func TestProtectedResource(t *testing.T) {
 	t.Run("one upstream", func(t *testing.T) {
 		t.Parallel()
 		server := serve("a")
-		h := Start(t, Options{Config: "upstreams: [{url: '" + server.URL + "', headers: {X-Own: own}, forward_headers: [X-Tenant]}]"})
+		h := Start(t, Options{Config: "upstreams: [{" + to(server).YAML() + ", headers: {X-Own: own}, forward_headers: [X-Tenant]}]"})
 		for path, want := range map[string]string{"": `{"resource":"a"}`, "/mcp": `{"resource":"a/mcp"}`} {
 			reply := get(t, h.Base+"/.well-known/oauth-protected-resource"+path)
 			if reply.Status != 200 || string(reply.Body) != want || reply.Header.Get("Content-Type") != "application/json" {
@@ -274,8 +281,8 @@ func TestProtectedResource(t *testing.T) {
 		a, b := serve("a"), serve("b")
 		h := Start(t, Options{Config: `
 upstreams:
-- {name: a, url: '` + a.URL + `', path: /one}
-- {name: b, url: '` + b.URL + `', path: /two/three}
+- {name: a, ` + to(a).YAML() + `, path: /one}
+- {name: b, ` + to(b).YAML() + `, path: /two/three}
 `})
 		for path, want := range map[string]string{"/one": `{"resource":"a/mcp"}`, "/two/three": `{"resource":"b/mcp"}`} {
 			if reply := get(t, h.Base+"/.well-known/oauth-protected-resource"+path); reply.Status != 200 || string(reply.Body) != want {
@@ -288,8 +295,8 @@ upstreams:
 	})
 	t.Run("none", func(t *testing.T) {
 		t.Parallel()
-		server := rawserver.New(t, rawserver.Settings{})
-		h := Start(t, Options{Upstream: server.URL})
+		server := newServer(t, rawserver.Settings{})
+		h := Start(t, Options{Upstream: to(server)})
 		if reply := get(t, h.Base+"/.well-known/oauth-protected-resource"); reply.Status != 404 {
 			t.Errorf("HTTP %d, want the server's 404", reply.Status)
 		}

@@ -10,9 +10,9 @@ import (
 // operator stands. A positive word of the server stands itself.
 func TestCacheTTL(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{JSON: true})
-	defaults := Start(t, Options{Upstream: server.URL})
-	configured := Start(t, Options{Config: `upstreams: [{name: raw, url: "` + server.URL + `", path: /mcp, cache: {ttl: 90s}}]`})
+	server := newServer(t, rawserver.Settings{JSON: true})
+	defaults := Start(t, Options{Upstream: to(server)})
+	configured := Start(t, Options{Config: `upstreams: [{name: raw, ` + to(server).YAML() + `, path: /mcp, cache: {ttl: 90s}}]`})
 	for _, test := range []struct{ hint, plain, set string }{
 		{``, `0`, `90000`},
 		{`,"ttlMs":0`, `0`, `90000`},

@@ -34,7 +34,7 @@ func TestDisconnect(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server, running, _ := gated(t)
-			h := Start(t, Options{Upstream: server.URL, Config: config})
+			h := Start(t, Options{Upstream: to(server), Config: config})
 			stream := h.Open(t, CallTool("wait", nil))
 			call := receive(t, "call", running)
 			if name == "on a stream" {
@@ -58,19 +58,13 @@ func TestDisconnect(t *testing.T) {
 // A client that leaves while its session is being opened leaves nothing behind.
 func TestDisconnectBeforeTheSessionStands(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
-	asked, gate := make(chan struct{}, 1), newGate(t)
+	server := newServer(t, rawserver.Settings{})
+	gate := newGate(t)
 	server.Tool("work", func(c *rawserver.Call) { c.Text("worked") })
-	server.Hook(func(x *rawserver.Exchange) bool {
-		if x.Record.Method() != "initialize" {
-			return false
-		}
-		asked <- struct{}{}
-		return !x.Hold(gate) // and then it is answered
-	})
-	h := Start(t, Options{Upstream: server.URL, Config: "stream: {after: 10m}"})
+	server.Hold("initialize", gate) // and then it is answered
+	h := Start(t, Options{Upstream: to(server), Config: "stream: {after: 10m}"})
 	stream := h.Open(t, CallTool("work", nil))
-	receive(t, "initialize", asked)
+	server.WaitCount("initialize", 1)
 	stream.Close()
 	h.Logs.Wait(t, `"message":"request"`, `"method":"tools/call"`, `"status":0`)
 	close(gate)
@@ -83,14 +77,14 @@ func TestDisconnectBeforeTheSessionStands(t *testing.T) {
 // The client leaves in a later round.
 func TestDisconnectAfterAnAnswer(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	answered := make(chan *rawserver.Call, 1)
 	server.Tool("ask", func(c *rawserver.Call) {
 		c.Ask("elicitation/create", question("name"))
 		answered <- c
 		<-c.Context().Done()
 	})
-	h := Start(t, Options{Upstream: server.URL, Config: "stream: {after: 10m}"})
+	h := Start(t, Options{Upstream: to(server), Config: "stream: {after: 10m}"})
 	first := h.Send(t, CallTool("ask", nil))
 	first.Asks(t, "elicitation-1")
 	stream := h.Open(t, RetryOf(first, Answers{"elicitation-1": Accept("name", "Ada")}))
@@ -103,11 +97,11 @@ func TestDisconnectAfterAnAnswer(t *testing.T) {
 // Leaving after the answer has nothing to cancel.
 func TestParkedCallOutlivesItsConnection(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("ask", func(c *rawserver.Call) {
 		c.Text(c.Ask("elicitation/create", question("name")).Content("name"))
 	})
-	h := Start(t, Options{Upstream: server.URL, Config: "stream: {after: 1ms, keepalive: 10ms}"})
+	h := Start(t, Options{Upstream: to(server), Config: "stream: {after: 1ms, keepalive: 10ms}"})
 	first := h.Send(t, CallTool("ask", nil)) // closes its connection
 	first.Asks(t, "elicitation-1")
 	if got := h.Retry(t, first, Answers{"elicitation-1": Accept("name", "Ada")}).Text(t); got != "Ada" {
@@ -142,8 +136,9 @@ func hinted(name, key string) string {
 
 // The client leaves while the server takes its time with the answer.
 func TestDisconnectWhileTheAnswerIsOnItsWay(t *testing.T) {
+	onlyStreamable(t, "it is about HTTP towards the server")
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	asking, taken := make(chan *rawserver.Call, 1), make(chan struct{}, 1)
 	server.Tool("ask", func(c *rawserver.Call) {
 		asking <- c
@@ -158,7 +153,7 @@ func TestDisconnectWhileTheAnswerIsOnItsWay(t *testing.T) {
 		x.Silence()
 		return true
 	})
-	h := Start(t, Options{Upstream: server.URL, Config: "stream: {after: 10m}"})
+	h := Start(t, Options{Upstream: to(server), Config: "stream: {after: 10m}"})
 	first := h.Send(t, CallTool("ask", nil))
 	first.Asks(t, "elicitation-1")
 	call := receive(t, "call", asking)

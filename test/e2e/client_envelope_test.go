@@ -93,14 +93,14 @@ func TestIDsComeBackAsTheyAre(t *testing.T) {
 // Clients that know nothing of each other use the same ids at the same time.
 func TestSameIDAtOnce(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	running, gate := make(chan struct{}, 2), newGate(t)
 	server.Tool("who", func(c *rawserver.Call) {
 		running <- struct{}{}
 		<-gate
 		c.Text(c.Argument("name"))
 	})
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	one, two := h.Open(t, CallTool("who", map[string]any{"name": "one"}, ID(1))), h.Open(t, CallTool("who", map[string]any{"name": "two"}, ID(1)))
 	receive(t, "call", running)
 	receive(t, "call", running)

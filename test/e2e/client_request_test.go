@@ -105,11 +105,11 @@ func TestHeaders(t *testing.T) {
 // A name that no header can carry is possible only with the sentinel.
 func TestNameThatNeedsTheSentinel(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{JSON: true})
+	server := newServer(t, rawserver.Settings{JSON: true})
 	for _, name := range []string{"größe", "=?base64?ZWNobw==?="} {
 		server.Tool(name, func(c *rawserver.Call) { c.Text("called " + name) })
 	}
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	for _, test := range []struct{ tool, header string }{
 		{"größe", "=?base64?Z3LDtsOfZQ==?="},
 		{"=?base64?ZWNobw==?=", "=?base64?PT9iYXNlNjQ/WldOb2J3PT0/PQ==?="},
@@ -128,14 +128,14 @@ func TestNameThatNeedsTheSentinel(t *testing.T) {
 
 func TestParamHeaders(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{JSON: true})
+	server := newServer(t, rawserver.Settings{JSON: true})
 	server.Declare("route", `{"name":"route","inputSchema":{"type":"object","properties":{
 		"region":{"type":"string","x-mcp-header":"Region"},
 		"count":{"type":"integer","x-mcp-header":"Count"},
 		"urgent":{"type":"boolean","x-mcp-header":"Urgent"},
 		"to":{"type":"object","properties":{"city":{"type":"string","x-mcp-header":"City"}}},
 		"query":{"type":"string"}}}}`, func(c *rawserver.Call) { c.Text(string(c.Arguments())) })
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	all := map[string]any{"region": "Hello", "count": 42, "urgent": true, "to": map[string]any{"city": "Köln"}, "query": "q"}
 	headers := map[string]string{"Region": "Hello", "Count": "42", "Urgent": "true", "City": "=?base64?S8O2bG4=?="}
 	with := func(arguments map[string]any, changes map[string]string) *Message {

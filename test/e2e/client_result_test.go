@@ -37,11 +37,11 @@ func serverInfo(result map[string]any) any {
 
 func TestDiscover(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{
+	server := newServer(t, rawserver.Settings{
 		Instructions: "Ask nicely.",
 		Capabilities: `{"tools":{"listChanged":true},"resources":{"subscribe":true},"logging":{},"tasks":{"list":{}},"experimental":{"x":{"y":1}}}`,
 	})
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	result := h.Send(t, Request("server/discover", nil)).Completes(t)
 	same(t, "supportedVersions", result["supportedVersions"], `["2026-07-28"]`)
 	same(t, "capabilities", result["capabilities"],
@@ -62,7 +62,7 @@ func TestDiscover(t *testing.T) {
 
 func TestResults(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{JSON: true})
+	server := newServer(t, rawserver.Settings{JSON: true})
 	server.Tool("echo", func(c *rawserver.Call) {
 		c.Result(`{"content":[],"structuredContent":{"n":1.50},"_meta":{"com.example/a":1},"resultType":"server's own","unknown":[1]}`)
 	})
@@ -76,8 +76,8 @@ func TestResults(t *testing.T) {
 	} {
 		server.Handle(method, func(c *rawserver.Call) { c.Result(result) })
 	}
-	defaults := Start(t, Options{Upstream: server.URL})
-	configured := Start(t, Options{Config: `upstreams: [{name: raw, url: "` + server.URL + `", path: /mcp, cache: {ttl: 90s, scope: public}}]`})
+	defaults := Start(t, Options{Upstream: to(server)})
+	configured := Start(t, Options{Config: `upstreams: [{name: raw, ` + to(server).YAML() + `, path: /mcp, cache: {ttl: 90s, scope: public}}]`})
 	for _, test := range []struct {
 		request   *Message
 		cacheable bool
@@ -123,8 +123,8 @@ func TestResults(t *testing.T) {
 // every caller sees the same only the operator knows.
 func TestCachingHintsOfTheServer(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{JSON: true})
-	h := Start(t, Options{Upstream: server.URL})
+	server := newServer(t, rawserver.Settings{JSON: true})
+	h := Start(t, Options{Upstream: to(server)})
 	for _, test := range []struct{ hints, ttl, scope string }{
 		{`"ttlMs":5,"cacheScope":"private"`, `5`, `"private"`},
 		{`"ttlMs":5,"cacheScope":"public"`, `5`, `"private"`},
@@ -140,14 +140,14 @@ func TestCachingHintsOfTheServer(t *testing.T) {
 
 func TestLegacyMembersAreHidden(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Declare("long", `{"name":"long","execution":{"taskSupport":"required"},"inputSchema":{"type":"object","properties":{"execution":{"type":"string"}}}}`, func(c *rawserver.Call) {
 		created := c.Ask("elicitation/create", `{"message":"?","task":{"ttl":1},"_meta":{"dev.holdfast/key":"k","progressToken":1,"io.modelcontextprotocol/related-task":{"taskId":"t"},"com.example/kept":1},"requestedSchema":{"type":"object","properties":{}}}`)
 		c.Ask("tasks/result", `{"taskId":`+string(at(created.Result, "task", "taskId"))+`}`)
 		c.Result(`{"content":[],"task":{"taskId":"t"}}`)
 	})
 	server.Tool("plain", func(c *rawserver.Call) { c.Text("") })
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 
 	tools := h.Send(t, Request("tools/list", nil)).Completes(t)["tools"]
 	same(t, "tools", tools, `[{"name":"long","inputSchema":{"type":"object","properties":{"execution":{"type":"string"}}}},
@@ -172,8 +172,8 @@ func TestLegacyMembersAreHidden(t *testing.T) {
 // basic/index, "Error Codes".
 func TestErrorsOfTheServer(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{JSON: true})
-	h := Start(t, Options{Upstream: server.URL})
+	server := newServer(t, rawserver.Settings{JSON: true})
+	h := Start(t, Options{Upstream: to(server)})
 	reply := h.Send(t, Request("resources/read", map[string]any{"uri": "x://nowhere"}))
 	if reply.Error == nil || reply.Error.Code != -32602 {
 		t.Fatalf("an unknown resource: %s, want code -32602", reply.Body)
@@ -203,7 +203,7 @@ func TestErrorsOfTheServer(t *testing.T) {
 // again.
 func TestURLElicitationRequired(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	visited := make(chan struct{})
 	server.Tool("authorize", func(c *rawserver.Call) {
 		select {
@@ -215,7 +215,7 @@ func TestURLElicitationRequired(t *testing.T) {
 				{"elicitationId":"e2","url":"https://example.com/b","message":"Two"}]}`)
 		}
 	})
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	call := CallTool("authorize", map[string]any{"scope": "all"})
 	first := h.Send(t, call)
 	first.Asks(t, "elicitation-1", "elicitation-2")
@@ -262,11 +262,11 @@ func TestURLElicitationRequired(t *testing.T) {
 
 func TestURLElicitationRequiredOfAClientThatCannot(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("authorize", func(c *rawserver.Call) {
 		c.Error(-32042, "URL elicitation required", `{"elicitations":[{"mode":"url","elicitationId":"e1","url":"https://example.com/a","message":"One"}]}`)
 	})
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	for _, capabilities := range []string{NoCapabilities, `{"elicitation":{}}`, `{"elicitation":{"form":{}},"sampling":{}}`} {
 		reply := h.Send(t, CallTool("authorize", nil, Caps(capabilities)))
 		reply.Fails(t, http.StatusBadRequest, -32021, "")

@@ -18,9 +18,9 @@ import (
 // Holdfast in front of it.
 func echoing(t *testing.T, config string) (*rawserver.Server, *Holdfast) {
 	t.Helper()
-	server := rawserver.New(t, rawserver.Settings{JSON: true})
+	server := newServer(t, rawserver.Settings{JSON: true})
 	server.Tool("echo", func(c *rawserver.Call) { c.Text(string(c.Arguments())) })
-	return server, Start(t, Options{Upstream: server.URL, Config: config})
+	return server, Start(t, Options{Upstream: to(server), Config: config})
 }
 
 func TestOnlyPOST(t *testing.T) {
@@ -231,12 +231,12 @@ func TestHTTPThatTwoReadersCouldReadDifferently(t *testing.T) {
 // its answer in one piece.
 func TestConnections(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("work", func(c *rawserver.Call) {
 		c.Progress(1, 2)
 		c.Text("done")
 	})
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	conn, err := net.Dial("tcp", strings.TrimPrefix(h.Base, "http://"))
 	if err != nil {
 		t.Fatal(err)

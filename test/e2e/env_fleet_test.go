@@ -136,6 +136,19 @@ func (h *Holdfast) Restart(t testing.TB, i int) {
 	}
 }
 
+// ownerFirst makes the replica that holds the parked calls the first one: where a
+// session has one stream for everything, it is not the one that was asked.
+func (h *Holdfast) ownerFirst(t testing.TB) {
+	t.Helper()
+	for i := range h.processes {
+		if gauge(t, h.Replica(i), `holdfast_calls_parked`) > 0 {
+			h.processes[0], h.processes[i] = h.processes[i], h.processes[0]
+			return
+		}
+	}
+	t.Fatal("no replica holds a parked call")
+}
+
 // peers is how many other replicas one knows of.
 func (h *Holdfast) peers(t testing.TB) int {
 	t.Helper()

@@ -33,15 +33,13 @@ type process struct {
 func launch(t testing.TB, o Options, logs *Logs) *process {
 	t.Helper()
 	arguments := []string{"serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log-level", "debug"}
-	if o.Config != "" {
+	config, arguments := o.Upstream.apply(o.Config, arguments)
+	if config != "" {
 		file := filepath.Join(t.TempDir(), "holdfast.yaml")
-		if err := os.WriteFile(file, []byte(o.Config), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		arguments = append(arguments, "--config", file)
-	}
-	if o.Upstream != "" {
-		arguments = append(arguments, "--upstream", o.Upstream)
 	}
 	p := &process{t: t, options: o, logs: newLogs(1), read: make(chan struct{})}
 	p.command = exec.Command(binary, append(arguments, o.Args...)...)

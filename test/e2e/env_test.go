@@ -2,8 +2,8 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
-
-	"github.com/holdfast-mcp/holdfast/test/fixture/demoserver"
 )
 
 // patience is how long a test waits for what must come.
@@ -59,7 +57,7 @@ func (s suite) Run() int {
 }
 
 func (s suite) prepare() error {
-	if err := chooseMode(); err != nil {
+	if err := errors.Join(chooseMode(), chooseTransport()); err != nil {
 		return err
 	}
 	var race []string
@@ -68,6 +66,10 @@ func (s suite) prepare() error {
 	}
 	binary = filepath.Join(s.dir, "holdfast")
 	if err := build(binary, "github.com/holdfast-mcp/holdfast/cmd/holdfast", race...); err != nil {
+		return err
+	}
+	pipe = filepath.Join(s.dir, "pipe")
+	if err := build(pipe, "github.com/holdfast-mcp/holdfast/test/fixture/pipe"); err != nil {
 		return err
 	}
 	natsBinary.path = filepath.Join(s.dir, "nats-server")
@@ -89,8 +91,8 @@ func build(to, from string, flags ...string) error {
 
 // Options describe a process, or several that are alike.
 type Options struct {
-	// Upstream is the URL of the only upstream. Config must name no upstreams then.
-	Upstream string
+	// Upstream is the only upstream. Config must name no upstreams then.
+	Upstream Upstream
 	// Config is the text of the configuration file.
 	Config string
 	// Args are further flags.
@@ -119,19 +121,6 @@ func StartOne(t testing.TB, o Options) *Holdfast {
 	t.Cleanup(func() { p.end(t) })
 	p.listens(t)
 	return p.alone()
-}
-
-// Demo starts the demo's legacy server and returns its URL.
-func Demo(t testing.TB, settings demoserver.Settings) string {
-	t.Helper()
-	server := demoserver.New(settings)
-	web := httptest.NewServer(server.Handler())
-	t.Cleanup(func() {
-		server.Close()
-		web.CloseClientConnections()
-		web.Close()
-	})
-	return web.URL + "/mcp"
 }
 
 // KeyFile writes a file of request-state keys, one a line.

@@ -37,7 +37,7 @@ func TestBusAway(t *testing.T) {
 	server := asking(t)
 	server.Tool("say", saying)
 	nats := NATS(t)
-	h := startFleet(t, Options{Upstream: server.URL, Config: hasty}, throughNATS(nats.URL))
+	h := startFleet(t, Options{Upstream: to(server), Config: hasty}, throughNATS(nats.URL))
 	h.Send(t, CallTool("say", nil)).Completes(t)
 	first := h.Replica(0).Send(t, CallTool("greet", nil))
 	first.Asks(t, "elicitation-1")
@@ -83,7 +83,7 @@ func TestBusAway(t *testing.T) {
 // comes.
 func TestBusAwayAtTheStart(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("say", saying)
 	nats := NATS(t)
 	if err := nats.stop(); err != nil {
@@ -91,7 +91,7 @@ func TestBusAwayAtTheStart(t *testing.T) {
 	}
 	var h [2]*Holdfast
 	for i := range h {
-		o := Options{Upstream: server.URL, Config: hasty, Args: []string{"--state-key-file", KeyFile(t, fleetKey), "--bus-url", nats.URL}}
+		o := Options{Upstream: to(server), Config: hasty, Args: []string{"--state-key-file", KeyFile(t, fleetKey), "--bus-url", nats.URL}}
 		h[i] = StartOne(t, o)
 	}
 	for i := range h {
@@ -114,9 +114,9 @@ func TestBusAwayAtTheStart(t *testing.T) {
 // TestBusRequired: bus.required makes a replica without the bus not ready.
 func TestBusRequired(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	nats := NATS(t)
-	h := startFleet(t, Options{Upstream: server.URL, Config: "bus: {owner_timeout: 1s, required: true}"}, throughNATS(nats.URL))
+	h := startFleet(t, Options{Upstream: to(server), Config: "bus: {owner_timeout: 1s, required: true}"}, throughNATS(nats.URL))
 	if err := nats.stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func TestReplicaOfAnotherVersion(t *testing.T) {
 	t.Parallel()
 	server := asking(t)
 	busServer := NATS(t)
-	h := startFleet(t, Options{Upstream: server.URL, Config: hasty}, throughNATS(busServer.URL))
+	h := startFleet(t, Options{Upstream: to(server), Config: hasty}, throughNATS(busServer.URL))
 	conn, err := nats.Connect(busServer.URL)
 	if err != nil {
 		t.Fatal(err)

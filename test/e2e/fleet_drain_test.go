@@ -24,9 +24,10 @@ func comesBack(t testing.TB, reply *Reply) {
 // TestDrainParked: a call that is parked at a replica that stops goes on at
 // another, while the old one still lives, and after.
 func TestDrainParked(t *testing.T) {
+	onlyStreamable(t, "a session of one stream ends with the replica that keeps it")
 	t.Parallel()
 	server := asking(t)
-	h := StartFleet(t, Options{Upstream: server.URL, Config: hasty + "shutdown: {grace: 10s}"})
+	h := StartFleet(t, Options{Upstream: to(server), Config: hasty + "shutdown: {grace: 10s}"})
 	var parked []*Reply
 	for range 2 {
 		first := h.Replica(0).Send(t, CallTool("greet", nil))
@@ -56,6 +57,7 @@ func TestDrainParked(t *testing.T) {
 // TestDrainLetsGo: a call that runs at a replica that stops is let go: its
 // client comes back elsewhere, and gets the result.
 func TestDrainLetsGo(t *testing.T) {
+	onlyStreamable(t, "only event ids let a stream go on")
 	t.Parallel()
 	for name, settings := range map[string]rawserver.Settings{
 		"event ids":    {Prime: true},
@@ -63,10 +65,10 @@ func TestDrainLetsGo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := rawserver.New(t, settings)
+			server := newServer(t, settings)
 			hold := newGate(t)
 			server.Tool("hold", hold.holding)
-			h := StartFleet(t, Options{Upstream: server.URL, Config: hasty + "shutdown: {grace: 15s}\nstream: {after: 10m}"})
+			h := StartFleet(t, Options{Upstream: to(server), Config: hasty + "shutdown: {grace: 15s}\nstream: {after: 10m}"})
 			call := h.Replica(0).Open(t, CallTool("hold", map[string]any{"say": "x"}))
 			server.WaitCount("tools/call", 1)
 			h.Replica(0).Signal(syscall.SIGTERM)
@@ -96,15 +98,16 @@ func TestDrainLetsGo(t *testing.T) {
 // TestDrainOthers: a method that may not be let go gets its result within
 // shutdown.grace.
 func TestDrainOthers(t *testing.T) {
+	onlyStreamable(t, "only event ids let a stream go on")
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{Prime: true})
+	server := newServer(t, rawserver.Settings{Prime: true})
 	hold := newGate(t)
 	server.Handle("prompts/list", func(c *rawserver.Call) {
 		<-hold
 		c.Result(`{"prompts":[]}`)
 	})
 	server.Tool("hold", hold.holding)
-	h := StartFleet(t, Options{Upstream: server.URL, Config: hasty + "stream: {after: 10m}"})
+	h := StartFleet(t, Options{Upstream: to(server), Config: hasty + "stream: {after: 10m}"})
 	list := h.Replica(0).Open(t, Request("prompts/list", nil))
 	server.WaitCount("prompts/list", 1)
 	call := h.Replica(0).Open(t, CallTool("hold", nil))
@@ -127,11 +130,12 @@ func TestDrainOthers(t *testing.T) {
 // TestDrainSession: the session outlives the replica that opened it, and what
 // arrives on it reaches the calls of the others.
 func TestDrainSession(t *testing.T) {
+	onlyStreamable(t, "a session of one stream ends with the replica that keeps it")
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("push", pushing)
 	server.Tool("say", saying)
-	h := StartFleet(t, Options{Upstream: server.URL, Config: hasty})
+	h := StartFleet(t, Options{Upstream: to(server), Config: hasty})
 	for range h.Size() {
 		h.Send(t, CallTool("say", nil)).Completes(t)
 	}
@@ -161,9 +165,9 @@ func TestDrainSession(t *testing.T) {
 // ready, but takes new calls: load balancers need a while to notice.
 func TestShutdownDelay(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("say", saying)
-	h := Start(t, Options{Upstream: server.URL, Config: "shutdown: {delay: 2s}"}).One() // shutting down is of each replica
+	h := Start(t, Options{Upstream: to(server), Config: "shutdown: {delay: 2s}"}).One() // shutting down is of each replica
 	begun := time.Now()
 	h.Signal(syscall.SIGTERM)
 	if code, reasons := waitReady(t, h, "not ready"); code != http.StatusServiceUnavailable || len(reasons) == 0 {
@@ -183,7 +187,7 @@ func TestShutdownDelay(t *testing.T) {
 // one that is there when it does.
 func TestMaxHold(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	hold := newGate(t)
 	server.Tool("hold", func(c *rawserver.Call) {
 		c.Progress(1, 2)
@@ -193,7 +197,7 @@ func TestMaxHold(t *testing.T) {
 		<-hold
 		c.Result(`{"prompts":[]}`)
 	})
-	h := Start(t, Options{Upstream: server.URL, Config: "calls: {max_hold: 200ms}"})
+	h := Start(t, Options{Upstream: to(server), Config: "calls: {max_hold: 200ms}"})
 	list := h.Open(t, Request("prompts/list", nil)) // may not be told to come back
 	reply := h.Send(t, CallTool("hold", map[string]any{"say": "x"}, Progress("p")))
 	states := map[string]bool{}
@@ -229,8 +233,9 @@ func TestMaxHold(t *testing.T) {
 // TestReleased: with calls.release_after a parked call's stream is closed, and
 // its retry, wherever it comes to, goes on with it.
 func TestReleased(t *testing.T) {
+	onlyStreamable(t, "only event ids let a stream go on")
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	gone := make(chan struct{}, 10)
 	server.Tool("ask", func(c *rawserver.Call) {
 		q := c.Start("elicitation/create", question("name"))
@@ -242,7 +247,7 @@ func TestReleased(t *testing.T) {
 		}
 		c.Text("Hello " + q.Wait().Content("name"))
 	})
-	h := Start(t, Options{Upstream: server.URL, Config: "calls: {release_after: 50ms}"})
+	h := Start(t, Options{Upstream: to(server), Config: "calls: {release_after: 50ms}"})
 	const calls = 4
 	var parked [calls]*Reply
 	for i := range parked {
@@ -277,14 +282,15 @@ func TestReleased(t *testing.T) {
 // TestReleasedExpires: the server is told of a released call whose client does
 // not come back.
 func TestReleasedExpires(t *testing.T) {
+	onlyStreamable(t, "only event ids let a stream go on")
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	told := make(chan rawserver.Answer, 1)
 	server.Tool("ask", func(c *rawserver.Call) {
 		told <- c.Ask("elicitation/create", question("name"))
 		<-c.Context().Done()
 	})
-	h := Start(t, Options{Upstream: server.URL, Config: "calls: {release_after: 20ms, park_ttl: 1s}"})
+	h := Start(t, Options{Upstream: to(server), Config: "calls: {release_after: 20ms, park_ttl: 1s}"})
 	first := h.Send(t, CallTool("ask", nil))
 	first.Asks(t, "elicitation-1")
 	if answer := receive(t, "answer", told); answer.Action() != "cancel" {

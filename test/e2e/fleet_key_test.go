@@ -11,8 +11,8 @@ import (
 func TestKeyThatAReplicaLacks(t *testing.T) {
 	t.Parallel()
 	server := asking(t)
-	other := StartOne(t, Options{Upstream: server.URL, Args: []string{"--state-key-file", KeyFile(t, newKey(t))}})
-	h := StartFleet(t, Options{Upstream: server.URL})
+	other := StartOne(t, Options{Upstream: to(server), Args: []string{"--state-key-file", KeyFile(t, newKey(t))}})
+	h := StartFleet(t, Options{Upstream: to(server)})
 	first := other.Send(t, CallTool("greet", nil))
 	first.Asks(t, "elicitation-1")
 	one := h.Replica(1)

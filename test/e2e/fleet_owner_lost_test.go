@@ -20,15 +20,16 @@ const hasty = "bus: {owner_timeout: 1s}\n"
 // TestOwnerKilledTakenOver: where the server's events carry ids, another
 // replica goes on with the stream. Nothing runs twice.
 func TestOwnerKilledTakenOver(t *testing.T) {
+	onlyStreamable(t, "only event ids let a stream go on")
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("ask", func(c *rawserver.Call) {
 		name := c.Ask("elicitation/create", question("name")).Content("name")
 		c.Progress(1, 2)
 		colour := c.Ask("elicitation/create", question("colour")).Content("colour")
 		c.Text(name + " likes " + colour)
 	})
-	h := StartFleet(t, Options{Upstream: server.URL, Config: hasty})
+	h := StartFleet(t, Options{Upstream: to(server), Config: hasty})
 	first := h.Replica(0).Send(t, CallTool("ask", nil, Progress("p")))
 	first.Asks(t, "elicitation-1")
 	h.Replica(0).Kill()
@@ -60,9 +61,10 @@ func TestOwnerKilledTakenOver(t *testing.T) {
 // TestOwnerKilledTakenOverOnce: the same retry at both other replicas at once
 // is taken over by one of them.
 func TestOwnerKilledTakenOverOnce(t *testing.T) {
+	onlyStreamable(t, "a session of one stream ends with the replica that keeps it")
 	t.Parallel()
 	server := asking(t)
-	h := StartFleet(t, Options{Upstream: server.URL, Config: hasty})
+	h := StartFleet(t, Options{Upstream: to(server), Config: hasty})
 	first := h.Replica(0).Send(t, CallTool("greet", nil))
 	first.Asks(t, "elicitation-1")
 	h.Replica(0).Kill()
@@ -87,9 +89,10 @@ func TestOwnerKilledTakenOverOnce(t *testing.T) {
 // TestOwnerKilledInMidRound: the client's request waits at another replica when
 // the owner dies, and is answered all the same.
 func TestOwnerKilledInMidRound(t *testing.T) {
+	onlyStreamable(t, "a session of one stream ends with the replica that keeps it")
 	t.Parallel()
 	server, answered, gate := slow(t)
-	h := StartFleet(t, Options{Upstream: server.URL, Config: hasty + "stream: {after: 10m}"})
+	h := StartFleet(t, Options{Upstream: to(server), Config: hasty + "stream: {after: 10m}"})
 	first := h.Replica(0).Send(t, CallTool("slow", nil, Progress("p")))
 	first.Asks(t, "elicitation-1")
 	stream := h.Replica(1).Open(t, RetryOf(first, ada, Progress("q")))
@@ -120,14 +123,15 @@ func TestOwnerKilledReplayed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := rawserver.New(t, rawserver.Settings{NoEventIDs: true})
+			server := newServer(t, rawserver.Settings{NoEventIDs: true})
 			server.Declare("ask", `{"name":"ask","annotations":`+test.annotations+`,"inputSchema":{"type":"object"}}`, func(c *rawserver.Call) {
 				name := c.Ask("elicitation/create", question("name")).Content("name")
 				c.Text(name + " likes " + c.Ask("elicitation/create", question("colour")).Content("colour") + c.Argument("mark"))
 			})
-			h := StartFleet(t, Options{Upstream: server.URL, Config: hasty + test.config})
+			h := StartFleet(t, Options{Upstream: to(server), Config: hasty + test.config})
 			first := h.Replica(0).Send(t, CallTool("ask", map[string]any{"mark": "!"}))
 			first.Asks(t, "elicitation-1")
+			h.ownerFirst(t)
 			second := h.Replica(1).Retry(t, first, ada)
 			second.Asks(t, "elicitation-2")
 			h.Replica(0).Kill()
@@ -151,7 +155,7 @@ func TestOwnerKilledReplayed(t *testing.T) {
 // TestReplayAsksWhatIsNew: yes to "delete A?" must never answer "delete B?".
 func TestReplayAsksWhatIsNew(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{NoEventIDs: true})
+	server := newServer(t, rawserver.Settings{NoEventIDs: true})
 	var runs atomic.Int64
 	server.Declare("delete", `{"name":"delete","annotations":{"idempotentHint":true},"inputSchema":{"type":"object"}}`, func(c *rawserver.Call) {
 		what := "A"
@@ -163,9 +167,10 @@ func TestReplayAsksWhatIsNew(t *testing.T) {
 		}
 		c.Text(what + ": " + ask("delete "+what+"?") + " " + ask("sure?"))
 	})
-	h := StartFleet(t, Options{Upstream: server.URL, Config: hasty})
+	h := StartFleet(t, Options{Upstream: to(server), Config: hasty})
 	first := h.Replica(0).Send(t, CallTool("delete", nil))
 	first.Asks(t, "elicitation-1")
+	h.ownerFirst(t)
 	second := h.Replica(0).Retry(t, first, Answers{"elicitation-1": Accept("sure", "yes")})
 	second.Asks(t, "elicitation-2")
 	h.Replica(0).Kill()
@@ -196,14 +201,15 @@ func TestReplayByMethod(t *testing.T) {
 	} {
 		t.Run(method, func(t *testing.T) {
 			t.Parallel()
-			server := rawserver.New(t, rawserver.Settings{NoEventIDs: true})
+			server := newServer(t, rawserver.Settings{NoEventIDs: true})
 			server.Handle(method, func(c *rawserver.Call) {
 				name := c.Ask("elicitation/create", question("name")).Content("name")
 				c.Result(`{"messages":[],"contents":[],"name":"` + name + `"}`)
 			})
-			h := StartFleet(t, Options{Upstream: server.URL, Config: hasty})
+			h := StartFleet(t, Options{Upstream: to(server), Config: hasty})
 			reply := h.Replica(0).Send(t, Request(method, params))
 			reply.Asks(t, "elicitation-1")
+			h.ownerFirst(t)
 			h.Replica(0).Kill()
 			for reply.Type == "input_required" {
 				reply = h.Retry(t, reply, ada)
@@ -228,11 +234,12 @@ func TestOwnerKilledLost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := rawserver.New(t, rawserver.Settings{NoEventIDs: true})
+			server := newServer(t, rawserver.Settings{NoEventIDs: true})
 			server.Declare("ask", `{"name":"ask","annotations":`+test.annotations+`,"inputSchema":{"type":"object"}}`, greeting)
-			h := StartFleet(t, Options{Upstream: server.URL, Config: hasty + test.config})
+			h := StartFleet(t, Options{Upstream: to(server), Config: hasty + test.config})
 			first := h.Replica(0).Send(t, CallTool("ask", nil))
 			first.Asks(t, "elicitation-1")
+			h.ownerFirst(t)
 			h.Replica(0).Kill()
 			begun := time.Now()
 			for i := range 2 {
@@ -260,9 +267,10 @@ func TestOwnerKilledLost(t *testing.T) {
 func TestForwarderKilled(t *testing.T) {
 	t.Parallel()
 	server, answered, gate := slow(t)
-	h := StartFleet(t, Options{Upstream: server.URL, Config: hasty + "stream: {after: 10ms}"})
+	h := StartFleet(t, Options{Upstream: to(server), Config: hasty + "stream: {after: 10ms}"})
 	first := h.Replica(0).Send(t, CallTool("slow", nil))
 	first.Asks(t, "elicitation-1")
+	h.ownerFirst(t)
 	stream := h.Replica(1).Open(t, RetryOf(first, ada))
 	receive(t, "answer", answered)
 	stream.Comment()
@@ -285,13 +293,14 @@ func TestForwarderKilled(t *testing.T) {
 // TestOwnerFrozen: an owner that falls silent, and comes back after its call was
 // taken over, does nothing for it any more. What it held has one owner.
 func TestOwnerFrozen(t *testing.T) {
+	onlyStreamable(t, "only event ids let a stream go on")
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("ask", func(c *rawserver.Call) {
 		name := c.Ask("elicitation/create", question("name")).Content("name")
 		c.Text(name + " likes " + c.Ask("elicitation/create", question("colour")).Content("colour"))
 	})
-	h := StartFleet(t, Options{Upstream: server.URL, Config: hasty})
+	h := StartFleet(t, Options{Upstream: to(server), Config: hasty})
 	owner := h.Replica(0)
 	first := owner.Send(t, CallTool("ask", nil))
 	first.Asks(t, "elicitation-1")

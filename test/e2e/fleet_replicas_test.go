@@ -41,12 +41,13 @@ func replicasOf(t testing.TB, h *Holdfast) (all []listed) {
 // the command, for people.
 func TestReplicasListed(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("greet", greeting)
-	h := StartFleet(t, Options{Upstream: server.URL, Config: hasty + "shutdown: {grace: 20s}"})
+	h := StartFleet(t, Options{Upstream: to(server), Config: hasty + "shutdown: {grace: 20s}"})
 	for range 2 {
 		h.Replica(0).Send(t, CallTool("greet", nil)).Asks(t, "elicitation-1")
 	}
+	h.ownerFirst(t)
 	var owner string
 	ids := map[string]int{}
 	for i := range h.Size() {
@@ -123,13 +124,13 @@ func TestReplicasListed(t *testing.T) {
 // leave, and no more of it once it has.
 func TestReplicaListedAsStopping(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	hold := newGate(t)
 	server.Handle("prompts/list", func(c *rawserver.Call) { // which may not be let go
 		<-hold
 		c.Result(`{"prompts":[]}`)
 	})
-	h := StartFleet(t, Options{Upstream: server.URL, Config: hasty})
+	h := StartFleet(t, Options{Upstream: to(server), Config: hasty})
 	list := h.Replica(0).Open(t, Request("prompts/list", nil))
 	server.WaitCount("prompts/list", 1)
 	h.Replica(0).Signal(syscall.SIGTERM)

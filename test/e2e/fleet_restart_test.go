@@ -78,15 +78,16 @@ func asksFor(c *rawserver.Call) {
 // nothing runs twice, and nobody is told of an error: neither those who call nor
 // who left a question open nor whose call takes longer than the old replica has.
 func TestRollingRestart(t *testing.T) {
+	onlyStreamable(t, "only event ids let a stream go on")
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{Prime: true})
+	server := newServer(t, rawserver.Settings{Prime: true})
 	server.Tool("ask", asksFor)
 	gates := map[string]gate{}
 	for i := range replicas {
 		gates[strconv.Itoa(i)] = newGate(t)
 	}
 	server.Tool("hold", func(c *rawserver.Call) { gates[c.Argument("say")].holding(c) })
-	h := StartFleet(t, Options{Upstream: server.URL, Config: hasty + "shutdown: {delay: 2s, grace: 20s}\nstream: {after: 10m}"})
+	h := StartFleet(t, Options{Upstream: to(server), Config: hasty + "shutdown: {delay: 2s, grace: 20s}\nstream: {after: 10m}"})
 	front := newRota(h)
 	stop := newGate(t)
 	var load sync.WaitGroup
@@ -171,10 +172,10 @@ func TestRollingRestart(t *testing.T) {
 // client's next call is a new one.
 func TestFirstRoundLost(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{Prime: true})
+	server := newServer(t, rawserver.Settings{Prime: true})
 	hold := newGate(t)
 	server.Tool("hold", hold.holding)
-	h := StartFleet(t, Options{Upstream: server.URL, Config: hasty + "stream: {after: 10m}"})
+	h := StartFleet(t, Options{Upstream: to(server), Config: hasty + "stream: {after: 10m}"})
 	message := CallTool("hold", map[string]any{"say": "x"})
 	lost := h.Replica(0).Open(t, message)
 	server.Wait("the call", func() bool { return server.ToolCalls("hold") == 1 })

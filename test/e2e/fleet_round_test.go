@@ -18,7 +18,7 @@ import (
 func TestAnyReplica(t *testing.T) {
 	t.Parallel()
 	server := asking(t)
-	h := StartFleet(t, Options{Upstream: server.URL})
+	h := StartFleet(t, Options{Upstream: to(server)})
 	n := 0
 	for owner := range h.Size() {
 		for other := range h.Size() {
@@ -40,7 +40,7 @@ func TestAnyReplica(t *testing.T) {
 		t.Errorf("the server got %d answers to %d questions", got, n)
 	}
 	for i := range h.Size() {
-		if got := h.Replica(i).Rounds(t, "forwarded"); got < 2 {
+		if got := h.Replica(i).Rounds(t, "forwarded"); got < 2 && !oneStream(t) { // else one of them keeps all sessions
 			t.Errorf("replica %d has forwarded %v rounds, want those of the other two", i, got)
 		}
 	}
@@ -55,7 +55,7 @@ func TestAnyReplica(t *testing.T) {
 // before.
 func TestRoundsHop(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	const rounds = 6
 	server.Tool("ask", func(c *rawserver.Call) {
 		var answers []string
@@ -65,7 +65,7 @@ func TestRoundsHop(t *testing.T) {
 		}
 		c.Text(strings.Join(answers, " "))
 	})
-	h := StartFleet(t, Options{Upstream: server.URL})
+	h := StartFleet(t, Options{Upstream: to(server)})
 	reply := h.Replica(0).Send(t, CallTool("ask", nil))
 	for i := range rounds {
 		key := "elicitation-" + strconv.Itoa(i+1)
@@ -86,14 +86,14 @@ func TestRoundsHop(t *testing.T) {
 // TestHopRefusals: what the owner would refuse is refused, in the same words.
 func TestHopRefusals(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("ask", func(c *rawserver.Call) {
 		for range 3 {
 			c.Ask("elicitation/create", question("a"))
 		}
 		c.Text("done")
 	})
-	h := StartFleet(t, Options{Upstream: server.URL})
+	h := StartFleet(t, Options{Upstream: to(server)})
 	a, b := h.Replica(0), h.Replica(1)
 	first := a.Send(t, CallTool("ask", nil, Bearer("alice")))
 	second := b.Retry(t, first, Answers{"elicitation-1": Accept("a", "1")})
@@ -117,6 +117,7 @@ func TestHopRefusals(t *testing.T) {
 // TestHopUnauthorized: the server's 401 to an answer reaches the client of
 // another replica as it is, and the call waits on.
 func TestHopUnauthorized(t *testing.T) {
+	onlyStreamable(t, "it is about HTTP towards the server")
 	t.Parallel()
 	server := asking(t)
 	server.Hook(func(x *rawserver.Exchange) bool {
@@ -126,7 +127,7 @@ func TestHopUnauthorized(t *testing.T) {
 		}
 		return bad
 	})
-	h := StartFleet(t, Options{Upstream: server.URL, Config: "principal: {header: X-User}"})
+	h := StartFleet(t, Options{Upstream: to(server), Config: "principal: {header: X-User}"})
 	first := h.Replica(0).Send(t, CallTool("greet", nil, Header("X-User", "ada"), Bearer("old")))
 	first.Asks(t, "elicitation-1")
 	reply := h.Replica(1).Retry(t, first, ada)
@@ -149,7 +150,7 @@ func TestHopDisconnect(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server, answered, _ := slow(t)
-			h := StartFleet(t, Options{Upstream: server.URL, Config: config})
+			h := StartFleet(t, Options{Upstream: to(server), Config: config})
 			first := h.Replica(0).Send(t, CallTool("slow", nil))
 			first.Asks(t, "elicitation-1")
 			stream := h.Replica(1).Open(t, RetryOf(first, ada))
@@ -174,7 +175,7 @@ func TestHopDisconnect(t *testing.T) {
 func TestHopDuplicates(t *testing.T) {
 	t.Parallel()
 	server, answered, gate := slow(t)
-	h := StartFleet(t, Options{Upstream: server.URL})
+	h := StartFleet(t, Options{Upstream: to(server)})
 	first := h.Replica(0).Send(t, CallTool("slow", nil, Progress("token")))
 	first.Asks(t, "elicitation-1")
 	retry := RetryOf(first, ada)
@@ -209,7 +210,7 @@ func TestHopDuplicates(t *testing.T) {
 func TestHopRace(t *testing.T) {
 	t.Parallel()
 	server := asking(t)
-	h := StartFleet(t, Options{Upstream: server.URL})
+	h := StartFleet(t, Options{Upstream: to(server)})
 	const times = 10
 	for i := range times {
 		first := h.Send(t, CallTool("greet", map[string]any{"call": i}))
@@ -235,7 +236,7 @@ func TestHopRace(t *testing.T) {
 func TestHopOnlyTheLastDisconnectCancels(t *testing.T) {
 	t.Parallel()
 	server, answered, gate := slow(t)
-	h := StartFleet(t, Options{Upstream: server.URL, Config: "stream: {after: 10m}"})
+	h := StartFleet(t, Options{Upstream: to(server), Config: "stream: {after: 10m}"})
 	first := h.Replica(0).Send(t, CallTool("slow", nil))
 	first.Asks(t, "elicitation-1")
 	retry := RetryOf(first, ada)
@@ -257,7 +258,7 @@ func TestHopOnlyTheLastDisconnectCancels(t *testing.T) {
 // replica in order, under the token and at the level of its own round.
 func TestHopNotifications(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	const steps = 50
 	server.Tool("work", func(c *rawserver.Call) {
 		c.Ask("elicitation/create", question("name"))
@@ -268,7 +269,7 @@ func TestHopNotifications(t *testing.T) {
 		}
 		c.Text("done")
 	})
-	h := StartFleet(t, Options{Upstream: server.URL})
+	h := StartFleet(t, Options{Upstream: to(server)})
 	first := h.Replica(0).Send(t, CallTool("work", nil, Progress("one")))
 	first.Asks(t, "elicitation-1")
 	last := h.Replica(1).Retry(t, first, ada, Progress("two"), Level("warning"))
@@ -289,7 +290,7 @@ func TestHopNotifications(t *testing.T) {
 func TestHopKeepAlive(t *testing.T) {
 	t.Parallel()
 	server, answered, gate := slow(t)
-	h := StartFleet(t, Options{Upstream: server.URL, Config: "stream: {after: 20ms, keepalive: 20ms}"})
+	h := StartFleet(t, Options{Upstream: to(server), Config: "stream: {after: 20ms, keepalive: 20ms}"})
 	first := h.Replica(0).Send(t, CallTool("slow", nil))
 	first.Asks(t, "elicitation-1")
 	stream := h.Replica(1).Open(t, RetryOf(first, ada))
@@ -307,13 +308,13 @@ func TestHopKeepAlive(t *testing.T) {
 // replica, those asked together in one answer.
 func TestHopQuestions(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("ask", func(c *rawserver.Call) {
 		name := c.Ask("elicitation/create", question("name")).Content("name")
 		text, roots := c.Start("sampling/createMessage", sampling), c.Start("roots/list", "")
 		c.Text(name + " " + text.Wait().Content("text") + " " + string(roots.Wait().Result))
 	})
-	h := StartFleet(t, Options{Upstream: server.URL, Config: together})
+	h := StartFleet(t, Options{Upstream: to(server), Config: together})
 	first := h.Replica(0).Send(t, CallTool("ask", nil))
 	first.Asks(t, "elicitation-1")
 	second := h.Replica(1).Retry(t, first, ada)
@@ -328,7 +329,7 @@ func TestHopQuestions(t *testing.T) {
 // again by another.
 func TestHopURLElicitation(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	visited := newGate(t)
 	server.Tool("authorize", func(c *rawserver.Call) {
 		select {
@@ -338,7 +339,7 @@ func TestHopURLElicitation(t *testing.T) {
 			c.Error(-32042, "URL elicitation required", `{"elicitations":[{"mode":"url","elicitationId":"e1","url":"https://example.com/a","message":"One"}]}`)
 		}
 	})
-	h := StartFleet(t, Options{Upstream: server.URL})
+	h := StartFleet(t, Options{Upstream: to(server)})
 	first := h.Replica(0).Send(t, CallTool("authorize", nil))
 	first.Asks(t, "elicitation-1")
 	visited.open()
@@ -357,12 +358,12 @@ func TestHopURLElicitation(t *testing.T) {
 func TestHopBigResult(t *testing.T) {
 	t.Parallel()
 	const size = 10 << 20
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("big", func(c *rawserver.Call) {
 		c.Ask("elicitation/create", question("name"))
 		c.Text(strings.Repeat("0123456789abcdef", size/16))
 	})
-	h := StartFleet(t, Options{Upstream: server.URL})
+	h := StartFleet(t, Options{Upstream: to(server)})
 	first := h.Replica(0).Send(t, CallTool("big", nil))
 	first.Asks(t, "elicitation-1")
 	if got := h.Replica(1).Retry(t, first, ada).Text(t); got != strings.Repeat("0123456789abcdef", size/16) {
@@ -373,11 +374,11 @@ func TestHopBigResult(t *testing.T) {
 // TestHopBigAnswer: so do answers, up to http.max_body.
 func TestHopBigAnswer(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("ask", func(c *rawserver.Call) {
 		c.Text(strconv.Itoa(len(c.Ask("elicitation/create", question("name")).Content("name"))))
 	})
-	h := StartFleet(t, Options{Upstream: server.URL})
+	h := StartFleet(t, Options{Upstream: to(server)})
 	first := h.Replica(0).Send(t, CallTool("ask", nil))
 	first.Asks(t, "elicitation-1")
 	const size = 3 << 20

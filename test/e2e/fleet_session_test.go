@@ -10,12 +10,13 @@ import (
 // TestOneSession: however many replicas there are, a server sees one session of
 // each caller and set of capabilities, with one GET stream, which is ended once.
 func TestOneSession(t *testing.T) {
+	onlyStreamable(t, "a session is gone when its stream is, elsewhere")
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("say", saying)
 	all := newGate(t)
 	holdInitialize(server, all)
-	h := StartFleet(t, Options{Upstream: server.URL})
+	h := StartFleet(t, Options{Upstream: to(server)})
 	const each = 10
 	var streams []*Stream
 	for _, who := range []string{"alice", "bob"} {
@@ -55,7 +56,7 @@ func TestOneSession(t *testing.T) {
 // next call, wherever that comes to.
 func TestOneSessionKeepsState(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	cart := make(map[string]int)
 	var last = make(chan int, 100)
 	server.Tool("add", func(c *rawserver.Call) { // calls come one after the other
@@ -63,7 +64,7 @@ func TestOneSessionKeepsState(t *testing.T) {
 		last <- cart[c.Session.ID]
 		c.Text("added")
 	})
-	h := StartFleet(t, Options{Upstream: server.URL})
+	h := StartFleet(t, Options{Upstream: to(server)})
 	for i := range 3 * h.Size() {
 		h.Send(t, CallTool("add", nil)).Completes(t)
 		if got := receive(t, "call", last); got != i+1 {
@@ -76,7 +77,7 @@ func TestOneSessionKeepsState(t *testing.T) {
 func TestAffinityNone(t *testing.T) {
 	t.Parallel()
 	server := asking(t)
-	h := StartFleet(t, Options{Upstream: server.URL, Config: "sessions: {affinity: none}"})
+	h := StartFleet(t, Options{Upstream: to(server), Config: "sessions: {affinity: none}"})
 	for i := range 2 * h.Size() {
 		first := h.Replica(i%h.Size()).Send(t, CallTool("greet", nil))
 		first.Asks(t, "elicitation-1")
@@ -92,10 +93,11 @@ func TestAffinityNone(t *testing.T) {
 // TestServerWithoutSessionIDs: it cannot tell the replicas apart, and needs
 // nothing of all this.
 func TestServerWithoutSessionIDs(t *testing.T) {
+	onlyStreamable(t, "the other transports have none of these forms")
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{NoSession: true})
+	server := newServer(t, rawserver.Settings{NoSession: true})
 	server.Tool("greet", greeting)
-	h := StartFleet(t, Options{Upstream: server.URL})
+	h := StartFleet(t, Options{Upstream: to(server)})
 	for i := range 2 * h.Size() {
 		first := h.Replica(i%h.Size()).Send(t, CallTool("greet", nil))
 		first.Asks(t, "elicitation-1")
@@ -112,9 +114,10 @@ func TestServerWithoutSessionIDs(t *testing.T) {
 // TestListenAnywhere: what arrives on the GET stream, which one replica holds,
 // reaches the listeners of all.
 func TestListenAnywhere(t *testing.T) {
+	onlyStreamable(t, "a session of one stream ends with the replica that keeps it")
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
-	h := StartFleet(t, Options{Upstream: server.URL})
+	server := newServer(t, rawserver.Settings{})
+	h := StartFleet(t, Options{Upstream: to(server)})
 	var streams []*Stream
 	for i := range h.Size() {
 		stream := h.Replica(i).Open(t, listenTo(everything("x:1"), ID(i)))
@@ -151,9 +154,10 @@ func TestListenAnywhere(t *testing.T) {
 // stream dies, and of all that it may have missed. Whichever that is: each but
 // the listener's own dies in turn.
 func TestListenHomeLost(t *testing.T) {
+	onlyStreamable(t, "there is a stream beside those of calls")
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{NoEventIDs: true})
-	h := StartFleet(t, Options{Upstream: server.URL, Config: hasty + "upstream: {retry_min: 1ms}"})
+	server := newServer(t, rawserver.Settings{NoEventIDs: true})
+	h := StartFleet(t, Options{Upstream: to(server), Config: hasty + "upstream: {retry_min: 1ms}"})
 	last := h.Size() - 1
 	stream := h.Replica(last).Open(t, listenTo(map[string]any{"toolsListChanged": true}))
 	stream.Notification(acknowledged)
@@ -182,10 +186,11 @@ func TestListenHomeLost(t *testing.T) {
 // TestPushAnywhere: a question on the GET stream reaches the replica whose call
 // it belongs to.
 func TestPushAnywhere(t *testing.T) {
+	onlyStreamable(t, "there is a stream beside those of calls")
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("push", pushing)
-	h := StartFleet(t, Options{Upstream: server.URL})
+	h := StartFleet(t, Options{Upstream: to(server)})
 	for i := range 2 * h.Size() {
 		first := h.Replica(i%h.Size()).Send(t, CallTool("push", map[string]any{"from": fmt.Sprint(i)}))
 		first.Asks(t, "elicitation-1")
@@ -203,7 +208,7 @@ func TestPushAnywhere(t *testing.T) {
 // same time get a session each, where the server pushes.
 func TestPushAnywhereAtOnce(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("push", pushing)
 	h := StartFleet(t, pushes(server, ""))
 	var parked []*Reply
@@ -227,9 +232,9 @@ func TestPushAnywhereAtOnce(t *testing.T) {
 // can carry it, at whichever replica.
 func TestOrphanAnywhere(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("say", saying)
-	h := StartFleet(t, Options{Upstream: server.URL})
+	h := StartFleet(t, Options{Upstream: to(server)})
 	h.Send(t, Request("tools/list", nil)).Completes(t)
 	session := server.Session()
 	for i := range h.Size() {
@@ -251,10 +256,11 @@ func TestOrphanAnywhere(t *testing.T) {
 // TestSessionGoneAnywhere: a session that the server has forgotten is opened
 // anew once, for all replicas.
 func TestSessionGoneAnywhere(t *testing.T) {
+	onlyStreamable(t, "a session is gone when its stream is, elsewhere")
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("say", saying)
-	h := StartFleet(t, Options{Upstream: server.URL})
+	h := StartFleet(t, Options{Upstream: to(server)})
 	for round := 1; round <= 3; round++ {
 		for i := range h.Size() {
 			if got := h.Replica(i).Send(t, CallTool("say", map[string]any{"say": "x"})).Text(t); got != "said x" {
@@ -271,10 +277,11 @@ func TestSessionGoneAnywhere(t *testing.T) {
 // TestNewestCredentials: a session is ended with the credentials that used it
 // last, also where that was at a replica that has left before the others.
 func TestNewestCredentials(t *testing.T) {
+	onlyStreamable(t, "it is about HTTP towards the server")
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("say", saying)
-	h := StartFleet(t, Options{Upstream: server.URL, Config: hasty + "principal: {header: X-User}"})
+	h := StartFleet(t, Options{Upstream: to(server), Config: hasty + "principal: {header: X-User}"})
 	want := map[string]string{} // by session
 	for i := range 2 * h.Size() {
 		user := fmt.Sprint("user ", i) // so that each replica is the home of some

@@ -16,7 +16,7 @@ import (
 // slow one loses its call.
 func TestHopSlowClient(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	flooding, ended := newGate(t), make(chan struct{})
 	server.Tool("flood", func(c *rawserver.Call) {
 		c.Ask("elicitation/create", question("name"))
@@ -32,7 +32,7 @@ func TestHopSlowClient(t *testing.T) {
 	server.Tool("greet", func(c *rawserver.Call) {
 		c.Text("greet " + c.Ask("elicitation/create", question("name")).Content("name"))
 	})
-	h := StartFleet(t, Options{Upstream: server.URL, Config: "stream: {buffer: 4}"})
+	h := StartFleet(t, Options{Upstream: to(server), Config: "stream: {buffer: 4}"})
 	owner, other := h.Replica(0), h.Replica(1)
 	first := owner.Send(t, CallTool("flood", nil, Level("info")))
 	first.Asks(t, "elicitation-1")

@@ -28,7 +28,7 @@ func overloaded(t *testing.T, reply *Reply, status int, reason string) {
 func TestCallsInFlight(t *testing.T) {
 	t.Parallel()
 	server, running, gate := gated(t)
-	h := Start(t, Options{Upstream: server.URL, Config: "{calls: {max: 2}, stream: {after: 10m}}"}).One() // calls.max is of each replica
+	h := Start(t, Options{Upstream: to(server), Config: "{calls: {max: 2}, stream: {after: 10m}}"}).One() // calls.max is of each replica
 	one, two := h.Open(t, CallTool("wait", nil)), h.Open(t, CallTool("wait", nil))
 	receive(t, "call", running)
 	receive(t, "call", running)
@@ -53,14 +53,14 @@ func TestParkedCalls(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := rawserver.New(t, rawserver.Settings{})
+			server := newServer(t, rawserver.Settings{})
 			told := make(chan rawserver.Answer, 10)
 			server.Tool("ask", func(c *rawserver.Call) {
 				answer := c.Ask("elicitation/create", question("a"))
 				told <- answer
 				c.Text(answer.Action())
 			})
-			h := Start(t, Options{Upstream: server.URL, Config: test.config}).One() // each replica has so many places
+			h := Start(t, Options{Upstream: to(server), Config: test.config}).One() // each replica has so many places
 			first := h.Send(t, CallTool("ask", nil, Bearer("alice")))
 			first.Asks(t, "elicitation-1")
 			overloaded(t, h.Send(t, CallTool("ask", nil, Bearer(test.second))), test.status, test.reason)
@@ -80,7 +80,7 @@ func TestParkedCalls(t *testing.T) {
 
 func TestRounds(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("endless", func(c *rawserver.Call) {
 		for c.Context().Err() == nil {
 			if c.Ask("elicitation/create", question("a")).Action() != "accept" {
@@ -88,7 +88,7 @@ func TestRounds(t *testing.T) {
 			}
 		}
 	})
-	h := Start(t, Options{Upstream: server.URL, Config: "calls: {max_rounds: 3}"})
+	h := Start(t, Options{Upstream: to(server), Config: "calls: {max_rounds: 3}"})
 	reply := h.Send(t, CallTool("endless", nil))
 	rounds := 1
 	for reply.Type == "input_required" && rounds < 10 {
@@ -107,7 +107,7 @@ func TestRounds(t *testing.T) {
 // The question beyond the limit is refused to the server, the others go on.
 func TestOpenQuestions(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("ask", func(c *rawserver.Call) {
 		a, b, d := c.Start("elicitation/create", question("a")), c.Start("elicitation/create", question("b")), c.Start("elicitation/create", question("d"))
 		third := "refused"
@@ -116,7 +116,7 @@ func TestOpenQuestions(t *testing.T) {
 		}
 		c.Text(a.Wait().Content("a") + b.Wait().Content("b") + third)
 	})
-	h := Start(t, Options{Upstream: server.URL, Config: "calls: {max_inputs: 2, gather: 500ms}"})
+	h := Start(t, Options{Upstream: to(server), Config: "calls: {max_inputs: 2, gather: 500ms}"})
 	first := h.Send(t, CallTool("ask", nil))
 	first.Asks(t, "elicitation-1", "elicitation-2")
 	last := h.Retry(t, first, Answers{"elicitation-1": Accept("a", "A"), "elicitation-2": Accept("b", "B")})
@@ -128,7 +128,7 @@ func TestOpenQuestions(t *testing.T) {
 func TestSilentServer(t *testing.T) {
 	t.Parallel()
 	server, running, _ := gated(t)
-	h := Start(t, Options{Upstream: server.URL, Config: "calls: {timeout: 2s}"})
+	h := Start(t, Options{Upstream: to(server), Config: "calls: {timeout: 2s}"})
 	reply := h.Send(t, CallTool("wait", nil))
 	reply.Fails(t, http.StatusOK, -32603, "call_timeout")
 	same(t, "mayHaveRun", parse(t, reply.Error.Data).(map[string]any)["mayHaveRun"], `true`)
@@ -147,7 +147,7 @@ func TestProgressResetsTheTimeout(t *testing.T) {
 
 func TestMaxDuration(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	ended := make(chan struct{})
 	server.Tool("chatter", func(c *rawserver.Call) {
 		defer close(ended)
@@ -162,7 +162,7 @@ func TestMaxDuration(t *testing.T) {
 			}
 		}
 	})
-	h := Start(t, Options{Upstream: server.URL, Config: "calls: {timeout: 10s, max_duration: 2s}"})
+	h := Start(t, Options{Upstream: to(server), Config: "calls: {timeout: 10s, max_duration: 2s}"})
 	reply := h.Send(t, CallTool("chatter", nil, Progress("p")))
 	reply.Fails(t, http.StatusOK, -32603, "call_duration")
 	receive(t, "end of the call", ended)
@@ -172,7 +172,7 @@ func TestMaxDuration(t *testing.T) {
 func TestOutcomesAreForgotten(t *testing.T) {
 	t.Parallel()
 	server := asking(t)
-	h := Start(t, Options{Upstream: server.URL, Config: "calls: {outcome_ttl: 100ms}"})
+	h := Start(t, Options{Upstream: to(server), Config: "calls: {outcome_ttl: 100ms}"})
 	first := h.Send(t, CallTool("greet", nil))
 	last := h.Retry(t, first, ada)
 	last.Text(t)
@@ -190,12 +190,12 @@ func TestOutcomesAreForgotten(t *testing.T) {
 
 func TestOutcomesAreBounded(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("big", func(c *rawserver.Call) {
 		c.Ask("elicitation/create", question("name"))
 		c.Text(strings.Repeat("x", 400<<10))
 	})
-	h := Start(t, Options{Upstream: server.URL, Config: "calls: {max_outcome_bytes: 1MiB}"}).One() // what each replica keeps
+	h := Start(t, Options{Upstream: to(server), Config: "calls: {max_outcome_bytes: 1MiB}"}).One() // what each replica keeps
 	var calls []*Reply
 	for range 4 {
 		first := h.Send(t, CallTool("big", nil))
@@ -217,10 +217,10 @@ func TestMessageOfTheServerTooLarge(t *testing.T) {
 	for name, settings := range map[string]rawserver.Settings{"JSON": {JSON: true}, "SSE": {}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := rawserver.New(t, settings)
+			server := newServer(t, settings)
 			server.Tool("big", func(c *rawserver.Call) { c.Text(strings.Repeat("x", 100<<10)) })
 			server.Tool("small", func(c *rawserver.Call) { c.Text("x") })
-			h := Start(t, Options{Upstream: server.URL, Config: "upstream: {max_message: 64KiB}"})
+			h := Start(t, Options{Upstream: to(server), Config: "upstream: {max_message: 64KiB}\nstdio: {max_line: 64KiB}"})
 			h.Send(t, CallTool("big", nil)).Fails(t, http.StatusOK, -32603, "upstream_reply")
 			h.Send(t, CallTool("small", nil)).Text(t)
 		})
@@ -230,7 +230,7 @@ func TestMessageOfTheServerTooLarge(t *testing.T) {
 func TestSessionsOfAnUpstream(t *testing.T) {
 	t.Parallel()
 	server, running, gate := gated(t)
-	h := Start(t, Options{Upstream: server.URL, Config: "{sessions: {max: 1}, stream: {after: 10m}}"}).One() // sessions.max is of each replica
+	h := Start(t, Options{Upstream: to(server), Config: "{sessions: {max: 1}, stream: {after: 10m}}"}).One() // sessions.max is of each replica
 	stream := h.Open(t, CallTool("wait", nil, Bearer("alice")))
 	receive(t, "call", running)
 	overloaded(t, h.Send(t, Request("tools/list", nil, Bearer("bob"))), http.StatusServiceUnavailable, "overload")
@@ -253,8 +253,8 @@ func TestListenersAreLimited(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := rawserver.New(t, rawserver.Settings{})
-			h := Start(t, Options{Upstream: server.URL, Config: test.config}).One() // each replica has so many places
+			server := newServer(t, rawserver.Settings{})
+			h := Start(t, Options{Upstream: to(server), Config: test.config}).One() // each replica has so many places
 			listen := func(who string) *Message {
 				return Request("subscriptions/listen", map[string]any{"notifications": map[string]any{"toolsListChanged": true}}, Bearer(who))
 			}
@@ -272,7 +272,7 @@ func TestListenersAreLimited(t *testing.T) {
 // A client that reads too slowly loses its call, and nobody else anything.
 func TestSlowClient(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	flooding, ended := newGate(t), make(chan struct{})
 	server.Tool("flood", func(c *rawserver.Call) {
 		text := strings.Repeat("x", 256<<10)
@@ -285,7 +285,7 @@ func TestSlowClient(t *testing.T) {
 		close(ended)
 	})
 	server.Tool("other", func(c *rawserver.Call) { c.Text("served") })
-	h := Start(t, Options{Upstream: server.URL, Config: "stream: {buffer: 4}"})
+	h := Start(t, Options{Upstream: to(server), Config: "stream: {buffer: 4}"})
 	m := CallTool("flood", nil, Level("info"))
 	conn, err := net.Dial("tcp", strings.TrimPrefix(h.Base, "http://"))
 	if err != nil {
@@ -339,7 +339,7 @@ func TestSlowRequest(t *testing.T) {
 func TestConnectionsAreLimited(t *testing.T) {
 	t.Parallel()
 	server, running, gate := gated(t)
-	h := Start(t, Options{Upstream: server.URL, Config: "{http: {max_connections: 2}, stream: {after: 10m}}"}).One() // http.max_connections is of each replica
+	h := Start(t, Options{Upstream: to(server), Config: "{http: {max_connections: 2}, stream: {after: 10m}}"}).One() // http.max_connections is of each replica
 	one, two := h.Open(t, CallTool("wait", nil)), h.Open(t, CallTool("wait", nil))
 	receive(t, "call", running)
 	receive(t, "call", running)
@@ -370,7 +370,7 @@ func TestConnectionsAreLimited(t *testing.T) {
 func TestStateTooLong(t *testing.T) {
 	t.Parallel()
 	server := asking(t)
-	h := Start(t, Options{Upstream: server.URL, Config: "state: {max_bytes: 1KiB}"})
+	h := Start(t, Options{Upstream: to(server), Config: "state: {max_bytes: 1KiB}"})
 	first := h.Send(t, CallTool("greet", nil))
 	h.Retry(t, first, ada, Param("requestState", strings.Repeat("A", 2000))).Fails(t, http.StatusBadRequest, -32602, "state_invalid")
 	h.Retry(t, first, ada).Text(t)

@@ -43,13 +43,14 @@ func told(t *testing.T, stream *Stream, uri, title string) {
 // all it asked for may have changed, once the stream stands again. Spec
 // 2025-11-25, basic/transports, "Resumability and Redelivery".
 func TestListenGap(t *testing.T) {
+	onlyStreamable(t, "there is a stream beside those of calls")
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{NoEventIDs: true})
+	server := newServer(t, rawserver.Settings{NoEventIDs: true})
 	server.Tool("toggle", func(c *rawserver.Call) {
 		c.Notify("notifications/resources/updated", `{"uri":"x:1","title":"in the gap"}`)
 		c.Text("toggled")
 	})
-	h := Start(t, Options{Upstream: server.URL, Config: "upstream: {retry_min: 1ms}"})
+	h := Start(t, Options{Upstream: to(server), Config: "upstream: {retry_min: 1ms}"})
 	all := h.Open(t, listenTo(everything("x:1", "x:2"), ID("all")))
 	all.Notification(acknowledged)
 	some := h.Open(t, listenTo(map[string]any{"promptsListChanged": true}, ID("some")))
@@ -88,9 +89,10 @@ func TestListenGap(t *testing.T) {
 // TestListenGapResumed: with event ids the server sends what came since, and
 // the listener is told of that alone.
 func TestListenGapResumed(t *testing.T) {
+	onlyStreamable(t, "only event ids let a stream go on")
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{Prime: true})
-	h := Start(t, Options{Upstream: server.URL, Config: "upstream: {retry_min: 1ms}"})
+	server := newServer(t, rawserver.Settings{Prime: true})
+	h := Start(t, Options{Upstream: to(server), Config: "upstream: {retry_min: 1ms}"})
 	stream := h.Open(t, listenTo(everything("x:1")))
 	stream.Notification(acknowledged)
 	session := server.Session()

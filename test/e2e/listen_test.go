@@ -37,8 +37,8 @@ func subscribed(t testing.TB, params []byte, id string) {
 // basic/patterns/subscriptions.
 func TestListen(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
-	h := Start(t, Options{Upstream: server.URL})
+	server := newServer(t, rawserver.Settings{})
+	h := Start(t, Options{Upstream: to(server)})
 	stream := h.Open(t, listenTo(map[string]any{"toolsListChanged": true, "resourceSubscriptions": []string{"file:///a"}}, ID("listen:0")))
 	status, header := stream.Header()
 	if status != http.StatusOK || !strings.HasPrefix(header.Get("Content-Type"), "text/event-stream") {
@@ -68,8 +68,8 @@ func TestListen(t *testing.T) {
 // TestListenKinds: every kind of notification arrives.
 func TestListenKinds(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
-	h := Start(t, Options{Upstream: server.URL})
+	server := newServer(t, rawserver.Settings{})
+	h := Start(t, Options{Upstream: to(server)})
 	stream := h.Open(t, listenTo(everything("x:1", "x:2"), ID(77)))
 	subscribed(t, stream.Notification(acknowledged).Params, "77")
 	session := server.Session()
@@ -99,7 +99,7 @@ func TestListenHonoured(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := rawserver.New(t, rawserver.Settings{Capabilities: test.capabilities})
+			server := newServer(t, rawserver.Settings{Capabilities: test.capabilities})
 			server.Handle("resources/subscribe", func(c *rawserver.Call) {
 				if string(at(c.Params, "uri")) == `"x:ok"` {
 					c.Result(`{}`)
@@ -107,7 +107,7 @@ func TestListenHonoured(t *testing.T) {
 				}
 				c.Error(-32002, "Resource not found", "")
 			})
-			h := Start(t, Options{Upstream: server.URL})
+			h := Start(t, Options{Upstream: to(server)})
 			stream := h.Open(t, listenTo(everything("x:ok", "x:unknown")))
 			ack := stream.Notification(acknowledged)
 			if got := at(ack.Params, "notifications"); !sameJSON(t, got, []byte(test.want)) {
@@ -123,8 +123,8 @@ func TestListenHonoured(t *testing.T) {
 // TestListenKeepAlive: silence is filled with comments.
 func TestListenKeepAlive(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
-	h := Start(t, Options{Upstream: server.URL, Config: "stream: {keepalive: 20ms}"})
+	server := newServer(t, rawserver.Settings{})
+	h := Start(t, Options{Upstream: to(server), Config: "stream: {keepalive: 20ms}"})
 	stream := h.Open(t, listenTo(everything()))
 	stream.Notification(acknowledged)
 	stream.Comment()
@@ -135,8 +135,8 @@ func TestListenKeepAlive(t *testing.T) {
 // server, which ends with the last of them.
 func TestListenCounted(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
-	h := Start(t, Options{Upstream: server.URL})
+	server := newServer(t, rawserver.Settings{})
+	h := Start(t, Options{Upstream: to(server)})
 	one := h.Open(t, listenTo(everything("x:1"), ID("one")))
 	one.Notification(acknowledged)
 	two := h.Open(t, listenTo(everything("x:1", "x:2"), ID("two")))
@@ -169,12 +169,12 @@ func TestListenCounted(t *testing.T) {
 // capabilities share a session, because servers notify per session.
 func TestListenShares(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("toggle", func(c *rawserver.Call) {
 		c.Session.Notify("notifications/resources/updated", `{"uri":"x:1"}`)
 		c.Text("toggled")
 	})
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	one := h.One() // stopping, which ends its listeners, is of each replica
 	stream := h.Open(t, listenTo(everything("x:1"), Bearer("a")))
 	stream.Notification(acknowledged)
@@ -200,9 +200,10 @@ func TestListenShares(t *testing.T) {
 // TestListenClosed: when the proxy stops, the listener's request is answered.
 // Spec 2026-07-28, basic/patterns/subscriptions, "Graceful Closure".
 func TestListenClosed(t *testing.T) {
+	onlyStreamable(t, "there is a stream beside those of calls")
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
-	h := Start(t, Options{Upstream: server.URL})
+	server := newServer(t, rawserver.Settings{})
+	h := Start(t, Options{Upstream: to(server)})
 	stream := h.Open(t, listenTo(everything("x:1"), ID("L")))
 	stream.Notification(acknowledged)
 	h.Signal(syscall.SIGTERM)
@@ -221,9 +222,10 @@ func TestListenClosed(t *testing.T) {
 // TestListenSessionLost: the listener outlives its session, and is told of all
 // that may have changed unseen.
 func TestListenSessionLost(t *testing.T) {
+	onlyStreamable(t, "there is a stream beside those of calls")
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
-	h := Start(t, Options{Upstream: server.URL, Config: "upstream: {retry_min: 1ms}"})
+	server := newServer(t, rawserver.Settings{})
+	h := Start(t, Options{Upstream: to(server), Config: "upstream: {retry_min: 1ms}"})
 	stream := h.Open(t, listenTo(map[string]any{"toolsListChanged": true, "resourceSubscriptions": []string{"x:1"}}, ID("L")))
 	stream.Notification(acknowledged)
 	for round := 2; round <= 3; round++ {
@@ -250,9 +252,10 @@ func TestListenSessionLost(t *testing.T) {
 // TestListenStreamBroken: a GET stream that breaks and is opened again loses
 // the listener nothing.
 func TestListenStreamBroken(t *testing.T) {
+	onlyStreamable(t, "there is a stream beside those of calls")
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
-	h := Start(t, Options{Upstream: server.URL, Config: "upstream: {retry_min: 1ms}"})
+	server := newServer(t, rawserver.Settings{})
+	h := Start(t, Options{Upstream: to(server), Config: "upstream: {retry_min: 1ms}"})
 	stream := h.Open(t, listenTo(everything()))
 	stream.Notification(acknowledged)
 	session := server.Session()
@@ -265,10 +268,11 @@ func TestListenStreamBroken(t *testing.T) {
 
 // TestListenRefused: an error before the acknowledgement is the answer.
 func TestListenRefused(t *testing.T) {
+	onlyStreamable(t, "it is about HTTP towards the server")
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Once(rawserver.ForMethod("initialize"), func(x *rawserver.Exchange) { x.Unauthorized(`Bearer realm="x"`) })
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	reply := h.Send(t, listenTo(everything()))
 	if reply.Status != 401 || reply.Header.Get("WWW-Authenticate") != `Bearer realm="x"` {
 		t.Errorf("HTTP %d %v, want the server's 401", reply.Status, reply.Header)
@@ -291,8 +295,8 @@ func TestListenLimits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := rawserver.New(t, rawserver.Settings{})
-			h := Start(t, Options{Upstream: server.URL, Config: test.config}).One() // each replica has so many places
+			server := newServer(t, rawserver.Settings{})
+			h := Start(t, Options{Upstream: to(server), Config: test.config}).One() // each replica has so many places
 			first := h.Open(t, listenTo(everything(), Bearer("a")))
 			first.Notification(acknowledged)
 			refused := h.Send(t, listenTo(everything(), Bearer("a")))
@@ -310,8 +314,8 @@ func TestListenLimits(t *testing.T) {
 	}
 	t.Run("max_uris", func(t *testing.T) {
 		t.Parallel()
-		server := rawserver.New(t, rawserver.Settings{})
-		h := Start(t, Options{Upstream: server.URL, Config: "listeners: {max_uris: 2}"})
+		server := newServer(t, rawserver.Settings{})
+		h := Start(t, Options{Upstream: to(server), Config: "listeners: {max_uris: 2}"})
 		h.Send(t, listenTo(everything("x:1", "x:2", "x:3"))).Fails(t, 400, -32602, "invalid_params")
 		h.Open(t, listenTo(everything("x:1", "x:2"))).Notification(acknowledged)
 	})
@@ -320,9 +324,10 @@ func TestListenLimits(t *testing.T) {
 // TestListenEnds: what a closed listener leaves behind, and that its stream
 // does not end by itself.
 func TestListenEnds(t *testing.T) {
+	onlyStreamable(t, "there is a stream beside those of calls")
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
-	h := Start(t, Options{Upstream: server.URL, Config: "sessions: {idle_ttl: 10ms}"})
+	server := newServer(t, rawserver.Settings{})
+	h := Start(t, Options{Upstream: to(server), Config: "sessions: {idle_ttl: 10ms}"})
 	stream := h.Open(t, listenTo(everything("x:1")))
 	stream.Notification(acknowledged)
 	// The session is kept by its listener, however idle.

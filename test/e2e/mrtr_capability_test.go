@@ -30,13 +30,13 @@ func TestMissingCapability(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			server := rawserver.New(t, rawserver.Settings{})
+			server := newServer(t, rawserver.Settings{})
 			told := make(chan rawserver.Answer, 1)
 			server.Tool("ask", func(c *rawserver.Call) {
 				told <- c.Ask(test.method, test.params)
 				<-c.Context().Done()
 			})
-			h := Start(t, Options{Upstream: server.URL})
+			h := Start(t, Options{Upstream: to(server)})
 			reply := h.Send(t, CallTool("ask", nil, Caps(test.capabilities)))
 			reply.Fails(t, http.StatusBadRequest, -32021, "")
 			same(t, "requiredCapabilities", parse(t, reply.Error.Data).(map[string]any)["requiredCapabilities"], test.required)
@@ -55,13 +55,13 @@ func TestMissingCapability(t *testing.T) {
 // On a stream that has begun the error is its last event.
 func TestMissingCapabilityOnAStream(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("ask", func(c *rawserver.Call) {
 		c.Progress(1, 2)
 		c.Ask("roots/list", "")
 		<-c.Context().Done()
 	})
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	reply := h.Send(t, CallTool("ask", nil, Progress("p"), Caps(`{"sampling":{}}`)))
 	if !reply.SSE() || len(reply.Notifications("notifications/progress")) != 1 {
 		t.Errorf("want a stream with progress: %s", reply.Body)
@@ -73,9 +73,9 @@ func TestMissingCapabilityOnAStream(t *testing.T) {
 // "Capabilities".
 func TestEmptyElicitationCapabilityMeansForms(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("ask", func(c *rawserver.Call) { c.Text(c.Ask("elicitation/create", question("a")).Content("a")) })
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	for _, capabilities := range []string{`{"elicitation":{}}`, `{"elicitation":{"form":{}}}`} {
 		first := h.Send(t, CallTool("ask", nil, Caps(capabilities)))
 		first.Asks(t, "elicitation-1")
@@ -88,9 +88,9 @@ func TestEmptyElicitationCapabilityMeansForms(t *testing.T) {
 // Capabilities are part of a session: servers read them once.
 func TestCapabilitiesDecideTheSession(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("who", func(c *rawserver.Call) { c.Text(string(c.Session.Capabilities)) })
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	const tasks = `"tasks":{"cancel":{},"requests":{"sampling":{"createMessage":{}}}}` // whoever can be asked can be asked as tasks
 	for capabilities, want := range map[string]string{
 		`{"sampling":{}}`: `{"sampling":{},` + tasks + `}`, `{}`: `{}`,

@@ -64,7 +64,7 @@ func TestRetrySentTwice(t *testing.T) {
 // slow starts a server whose tool asks once, and then waits for the gate.
 func slow(t *testing.T) (server *rawserver.Server, answered chan *rawserver.Call, gate chan struct{}) {
 	t.Helper()
-	server = rawserver.New(t, rawserver.Settings{})
+	server = newServer(t, rawserver.Settings{})
 	answered, gate = make(chan *rawserver.Call, 1), newGate(t)
 	server.Tool("slow", func(c *rawserver.Call) {
 		name := c.Ask("elicitation/create", question("name")).Content("name")
@@ -90,7 +90,7 @@ func cameAgain(t *testing.T, h *Holdfast, copies int) {
 func TestRetrySentTwiceAtOnce(t *testing.T) {
 	t.Parallel()
 	server, answered, gate := slow(t)
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	first := h.Send(t, CallTool("slow", nil, Progress("token"))) // the server learns of no later wish for progress
 	first.Asks(t, "elicitation-1")
 	retry := RetryOf(first, Answers{"elicitation-1": Accept("name", "Ada")})
@@ -150,7 +150,7 @@ func TestRetryRace(t *testing.T) {
 func TestOnlyTheLastDisconnectCancels(t *testing.T) {
 	t.Parallel()
 	server, answered, gate := slow(t)
-	h := Start(t, Options{Upstream: server.URL, Config: "stream: {after: 10m}"})
+	h := Start(t, Options{Upstream: to(server), Config: "stream: {after: 10m}"})
 	left := func(n int) { h.Logs.WaitNth(t, n, `"message":"request"`, `"method":"tools/call"`, `"status":0`) }
 
 	first := h.Send(t, CallTool("slow", nil))
@@ -187,7 +187,7 @@ func TestOnlyTheLastDisconnectCancels(t *testing.T) {
 func TestRetryOfACancelledCall(t *testing.T) {
 	t.Parallel()
 	server, answered, _ := slow(t)
-	h := Start(t, Options{Upstream: server.URL, Config: "stream: {after: 10m}"})
+	h := Start(t, Options{Upstream: to(server), Config: "stream: {after: 10m}"})
 	first := h.Send(t, CallTool("slow", nil))
 	first.Asks(t, "elicitation-1")
 	stream := h.Open(t, RetryOf(first, Answers{"elicitation-1": Accept("name", "Ada")}))
@@ -211,14 +211,14 @@ func TestOutcomeWhileParked(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := rawserver.New(t, rawserver.Settings{})
+			server := newServer(t, rawserver.Settings{})
 			gate := newGate(t)
 			server.Tool("impatient", func(c *rawserver.Call) {
 				c.Start("elicitation/create", question("name"))
 				<-gate
 				end(c)
 			})
-			h := Start(t, Options{Upstream: server.URL})
+			h := Start(t, Options{Upstream: to(server)})
 			first := h.Send(t, CallTool("impatient", nil))
 			first.Asks(t, "elicitation-1")
 			h.WaitMetric(t, "holdfast_calls_parked", 1)
@@ -244,7 +244,7 @@ func TestOutcomeWhileParked(t *testing.T) {
 // A server that takes its question back is not answered.
 func TestQuestionTakenBack(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	gate := newGate(t)
 	server.Tool("ask", func(c *rawserver.Call) {
 		q := c.Start("elicitation/create", question("a"))
@@ -252,7 +252,7 @@ func TestQuestionTakenBack(t *testing.T) {
 		c.Notify("notifications/cancelled", `{"requestId":`+q.ID+`,"reason":"never mind"}`)
 		c.Text(c.Ask("elicitation/create", question("b")).Content("b"))
 	})
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	first := h.Send(t, CallTool("ask", nil))
 	first.Asks(t, "elicitation-1")
 	close(gate)
@@ -272,14 +272,14 @@ func TestQuestionTakenBack(t *testing.T) {
 
 func TestParkedCallExpires(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	told := make(chan [3]rawserver.Answer, 1)
 	server.Tool("ask", func(c *rawserver.Call) {
 		form, text, roots := c.Start("elicitation/create", question("a")), c.Start("sampling/createMessage", sampling), c.Start("roots/list", "")
 		told <- [3]rawserver.Answer{form.Wait(), text.Wait(), roots.Wait()}
 		<-c.Context().Done()
 	})
-	h := Start(t, Options{Upstream: server.URL, Config: "calls: {gather: 500ms, park_ttl: 50ms}"})
+	h := Start(t, Options{Upstream: to(server), Config: "calls: {gather: 500ms, park_ttl: 50ms}"})
 	first := h.Send(t, CallTool("ask", nil))
 	first.Asks(t, "elicitation-1", "sampling-1", "roots-1")
 	answers := receive(t, "end of the call", told)
@@ -304,7 +304,7 @@ func TestParkedCallExpires(t *testing.T) {
 // A client that leaves while its question still waits for siblings.
 func TestDisconnectWhileGathering(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	asked, told := make(chan *rawserver.Call, 1), make(chan rawserver.Answer, 1)
 	server.Tool("ask", func(c *rawserver.Call) {
 		c.Progress(1, 2)
@@ -314,7 +314,7 @@ func TestDisconnectWhileGathering(t *testing.T) {
 		told <- q.Wait()
 		<-c.Context().Done()
 	})
-	h := Start(t, Options{Upstream: server.URL, Config: "calls: {gather: 1s}"})
+	h := Start(t, Options{Upstream: to(server), Config: "calls: {gather: 1s}"})
 	stream := h.Open(t, CallTool("ask", nil, Progress("p")))
 	call := receive(t, "question", asked)
 	stream.Notification("notifications/progress")
@@ -329,7 +329,7 @@ func TestDisconnectWhileGathering(t *testing.T) {
 // The retry after -32042, sent twice at once, runs the request once.
 func TestURLRetrySentTwiceAtOnce(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	first, running, gate := make(chan struct{}, 1), make(chan struct{}, 10), newGate(t)
 	first <- struct{}{}
 	server.Tool("authorize", func(c *rawserver.Call) {
@@ -342,7 +342,7 @@ func TestURLRetrySentTwiceAtOnce(t *testing.T) {
 			c.Text("authorized")
 		}
 	})
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	reply := h.Send(t, CallTool("authorize", nil))
 	reply.Asks(t, "elicitation-1")
 	retry := RetryOf(reply, Answers{"elicitation-1": map[string]any{"action": "accept"}})
@@ -361,10 +361,10 @@ func TestURLRetrySentTwiceAtOnce(t *testing.T) {
 // Headers are held against the body in every round.
 func TestParamHeadersOfARetry(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Declare("route", `{"name":"route","inputSchema":{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"}}}}`,
 		func(c *rawserver.Call) { c.Text(c.Ask("elicitation/create", question("name")).Content("name")) })
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	first := h.Send(t, CallTool("route", map[string]any{"region": "eu"}, Header("Mcp-Param-Region", "eu")))
 	first.Asks(t, "elicitation-1")
 	for _, region := range []string{"us", ""} {
@@ -382,12 +382,12 @@ func TestParamHeadersOfARetry(t *testing.T) {
 // the other brought is asked for again.
 func TestRetriesWithDifferentAnswers(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("ask", func(c *rawserver.Call) {
 		a, b := c.Start("elicitation/create", question("a")), c.Start("elicitation/create", question("b"))
 		c.Text(a.Wait().Content("a") + b.Wait().Content("b"))
 	})
-	h := Start(t, Options{Upstream: server.URL, Config: together})
+	h := Start(t, Options{Upstream: to(server), Config: together})
 	first := h.Send(t, CallTool("ask", nil))
 	first.Asks(t, "elicitation-1", "elicitation-2")
 	one := h.Open(t, RetryOf(first, Answers{"elicitation-1": Accept("a", "A")}))

@@ -20,7 +20,7 @@ const together = "calls: {gather: 500ms}"
 
 func TestSeveralQuestionsInOneAnswer(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("ask", func(c *rawserver.Call) {
 		name := c.Start("elicitation/create", question("name"))
 		text := c.Start("sampling/createMessage", sampling)
@@ -28,7 +28,7 @@ func TestSeveralQuestionsInOneAnswer(t *testing.T) {
 		link := c.Start("elicitation/create", `{"mode":"url","elicitationId":"e","url":"https://example.com","message":"Go"}`)
 		c.Text(name.Wait().Content("name") + " " + text.Wait().Content("text") + " " + string(roots.Wait().Result) + " " + link.Wait().Action())
 	})
-	h := Start(t, Options{Upstream: server.URL, Config: together})
+	h := Start(t, Options{Upstream: to(server), Config: together})
 	first := h.Send(t, CallTool("ask", nil))
 	first.Asks(t, "elicitation-1", "elicitation-2", "sampling-1", "roots-1")
 	for key, want := range map[string]struct{ method, params string }{
@@ -57,7 +57,7 @@ func TestSeveralQuestionsInOneAnswer(t *testing.T) {
 
 func TestSeveralRounds(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	const rounds = 5
 	server.Tool("ask", func(c *rawserver.Call) {
 		var answers []string
@@ -66,7 +66,7 @@ func TestSeveralRounds(t *testing.T) {
 		}
 		c.Text(strings.Join(answers, " "))
 	})
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	// Keys are stable: the same call asks under the same ones.
 	for range 2 {
 		reply := h.Send(t, CallTool("ask", nil))
@@ -95,12 +95,12 @@ func TestSeveralRounds(t *testing.T) {
 // "Error Handling": what is missing is asked again, what is unknown ignored.
 func TestPartialMissingAndUnknownAnswers(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("ask", func(c *rawserver.Call) {
 		a, b := c.Start("elicitation/create", question("a")), c.Start("elicitation/create", question("b"))
 		c.Text(a.Wait().Content("a") + b.Wait().Content("b"))
 	})
-	h := Start(t, Options{Upstream: server.URL, Config: together})
+	h := Start(t, Options{Upstream: to(server), Config: together})
 	reply := h.Send(t, CallTool("ask", nil))
 	reply.Asks(t, "elicitation-1", "elicitation-2")
 	for _, answers := range []Answers{nil, {}, {"elicitation-3": Accept("a", "x")}, {"Elicitation-1": Accept("a", "x")}} {
@@ -124,7 +124,7 @@ func TestPartialMissingAndUnknownAnswers(t *testing.T) {
 
 func TestAnswersThatDoNotFit(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("ask", func(c *rawserver.Call) {
 		form := c.Start("elicitation/create", `{"message":"?","requestedSchema":{"type":"object","required":["age"],"properties":{
 			"age":{"type":"integer","minimum":18},"mail":{"type":"string","format":"email"},"size":{"type":"string","enum":["S","L"]}}}}`)
@@ -132,7 +132,7 @@ func TestAnswersThatDoNotFit(t *testing.T) {
 		roots := c.Start("roots/list", "")
 		c.Text(string(form.Wait().Result) + text.Wait().Content("text") + string(roots.Wait().Result))
 	})
-	h := Start(t, Options{Upstream: server.URL, Config: together})
+	h := Start(t, Options{Upstream: to(server), Config: together})
 	reply := h.Send(t, CallTool("ask", nil))
 	reply.Asks(t, "elicitation-1", "roots-1", "sampling-1")
 	for _, responses := range []any{[]any{}, "answers", 1, true} {
@@ -177,9 +177,9 @@ func TestAnswersThatDoNotFit(t *testing.T) {
 
 func TestDeclineAndCancelReachTheServer(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("ask", func(c *rawserver.Call) { c.Text(string(c.Ask("elicitation/create", question("a")).Result)) })
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	for _, action := range []string{"decline", "cancel"} {
 		first := h.Send(t, CallTool("ask", nil))
 		first.Asks(t, "elicitation-1")
@@ -193,7 +193,7 @@ func TestDeclineAndCancelReachTheServer(t *testing.T) {
 // A question that comes while the call is parked goes out with the next round.
 func TestQuestionWhileParked(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	gate, asked := newGate(t), make(chan struct{})
 	server.Tool("ask", func(c *rawserver.Call) {
 		a := c.Start("elicitation/create", question("a"))
@@ -203,7 +203,7 @@ func TestQuestionWhileParked(t *testing.T) {
 		close(asked)
 		c.Text(a.Wait().Content("a") + b.Wait().Content("b"))
 	})
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	first := h.Send(t, CallTool("ask", nil))
 	first.Asks(t, "elicitation-1")
 	close(gate)
@@ -217,7 +217,7 @@ func TestQuestionWhileParked(t *testing.T) {
 
 func TestHintedKeys(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("ask", func(c *rawserver.Call) {
 		var open []*rawserver.Question
 		for _, key := range []string{"name", "name", "elicitation-1", "", "größe \"x\"", strings.Repeat("k", 1000)} {
@@ -230,7 +230,7 @@ func TestHintedKeys(t *testing.T) {
 		}
 		c.Text(strings.Join(answers, " "))
 	})
-	h := Start(t, Options{Upstream: server.URL, Config: together})
+	h := Start(t, Options{Upstream: to(server), Config: together})
 	for range 2 {
 		first := h.Send(t, CallTool("ask", nil))
 		if len(first.Inputs) != 7 {
@@ -260,12 +260,12 @@ func TestHintedKeys(t *testing.T) {
 // "Answers on the first request": basic/patterns/mrtr.
 func TestAnswersOnTheFirstRequest(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("hinted", func(c *rawserver.Call) {
 		c.Text(c.Ask("elicitation/create", hinted("v", "name")).Content("v") + c.Ask("elicitation/create", hinted("v", "colour")).Content("v"))
 	})
 	server.Tool("plain", func(c *rawserver.Call) { c.Text(c.Ask("elicitation/create", question("v")).Content("v")) })
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	with := func(answers Answers) func(*Message) { return Param("inputResponses", answers) }
 
 	all := Answers{"name": Accept("v", "Ada"), "colour": Accept("v", "red"), "unknown": 1, "elicitation-1": Accept("v", "x")}

@@ -14,7 +14,7 @@ func TestNullArguments(t *testing.T) {
 	t.Parallel()
 	server := asking(t)
 	server.Handle("prompts/get", func(c *rawserver.Call) { c.Result(`{"messages":[]}`) })
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	null := json.RawMessage("null")
 	h.Send(t, Request("prompts/get", map[string]any{"name": "p", "arguments": null, "com.example": 1})).Completes(t)
 	first := h.Send(t, CallTool("greet", nil, Param("arguments", null), Param("com.example", 1)))

@@ -20,7 +20,7 @@ func pushing(c *rawserver.Call) {
 
 // pushes is a configuration with one upstream that is known to push.
 func pushes(server *rawserver.Server, rest string) Options {
-	return Options{Config: "upstreams: [{url: '" + server.URL + "', pushes_on_get: true}]\n" + rest}
+	return Options{Config: "upstreams: [{" + to(server).YAML() + ", pushes_on_get: true}]\n" + rest}
 }
 
 // TestPushedQuestion: a question on the GET stream belongs to the only call
@@ -28,9 +28,9 @@ func pushes(server *rawserver.Server, rest string) Options {
 // session.
 func TestPushedQuestion(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("push", pushing)
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	for _, name := range []string{"Ada", "Bob", "Cleo"} {
 		first := h.Send(t, CallTool("push", map[string]any{"from": "1"}))
 		first.Asks(t, "elicitation-1")
@@ -39,8 +39,9 @@ func TestPushedQuestion(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
-	h.Logs.Wait(t, "pushes its input requests on the GET stream")
-	if n := h.Logs.Count("pushes its input requests on the GET stream"); n != 1 {
+	if oneStream(t) { // there is nothing to learn
+	} else if h.Logs.Wait(t, "pushes its input requests on the GET stream"); h.Logs.Count("pushes its input requests on the GET stream") != 1 {
+		n := h.Logs.Count("pushes its input requests on the GET stream")
 		t.Errorf("it was learned %d times", n)
 	}
 	if n := server.Count("initialize"); n != 1 {
@@ -51,7 +52,7 @@ func TestPushedQuestion(t *testing.T) {
 // TestPushedKinds: each kind of question finds its call.
 func TestPushedKinds(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("push", func(c *rawserver.Call) {
 		c.Session.WaitListening()
 		questions := []*rawserver.Question{
@@ -62,7 +63,7 @@ func TestPushedKinds(t *testing.T) {
 		c.Text(questions[0].Wait().Content("name") + " " + questions[1].Wait().Content("text") + " " +
 			string(at(questions[2].Wait().Result, "roots")))
 	})
-	h := Start(t, Options{Upstream: server.URL, Config: "calls: {gather: 1s}"})
+	h := Start(t, Options{Upstream: to(server), Config: "calls: {gather: 1s}"})
 	first := h.Send(t, CallTool("push", nil))
 	first.Asks(t, "elicitation-1", "sampling-1", "roots-1")
 	last := h.Retry(t, first, Answers{"elicitation-1": Accept("name", "Ada"), "sampling-1": Said("hi"), "roots-1": Roots("file:///r")})
@@ -75,14 +76,14 @@ func TestPushedKinds(t *testing.T) {
 // candidates.
 func TestPushedBesideOthers(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("push", pushing)
 	hold := newGate(t)
 	server.Handle("prompts/list", func(c *rawserver.Call) {
 		<-hold
 		c.Result(`{"prompts":[]}`)
 	})
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	list := h.Open(t, Request("prompts/list", nil))
 	server.WaitCount("prompts/list", 1)
 	first := h.Send(t, CallTool("push", map[string]any{"from": "1"}))
@@ -100,12 +101,13 @@ func TestPushedBesideOthers(t *testing.T) {
 // TestPushedAmbiguous: before the proxy knows that a server pushes, a question
 // may have several candidates. It is refused, never guessed.
 func TestPushedAmbiguous(t *testing.T) {
+	onlyStreamable(t, "there is a stream beside those of calls")
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	hold := newGate(t)
 	server.Tool("hold", hold.holding)
 	server.Tool("push", pushing)
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	other := h.Open(t, CallTool("hold", map[string]any{"say": "x"}))
 	server.WaitCount("tools/call", 1)
 	// The server is told, and its tool goes on.
@@ -146,7 +148,7 @@ func TestPushedAmbiguous(t *testing.T) {
 // session each while they are concurrent, and the primary one otherwise.
 func TestPushedOverflow(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("push", pushing)
 	h := Start(t, pushes(server, ""))
 	const calls = 5
@@ -184,7 +186,7 @@ func TestPushedOverflow(t *testing.T) {
 // TestPushedOverflowAtOnce: the same with calls that begin at the same moment.
 func TestPushedOverflowAtOnce(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("push", pushing)
 	h := Start(t, pushes(server, ""))
 	const calls = 10
@@ -205,14 +207,15 @@ func TestPushedOverflowAtOnce(t *testing.T) {
 // TestOwnStreams: where a server asks on the calls' own streams, concurrent
 // calls share a session, and each gets its own question.
 func TestOwnStreams(t *testing.T) {
+	onlyStreamable(t, "there is a stream beside those of calls")
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	const calls = 10
 	server.Tool("greet", func(c *rawserver.Call) {
 		server.WaitCount("tools/call", calls)
 		c.Text("Hello " + c.Ask("elicitation/create", askName).Content("name") + " from " + c.Argument("from"))
 	})
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	var streams [calls]*Stream
 	for i := range streams {
 		streams[i] = h.Open(t, CallTool("greet", map[string]any{"from": fmt.Sprint(i)}, ID(0)))
@@ -241,7 +244,7 @@ func TestQuestionWithdrawn(t *testing.T) {
 	for name, pushed := range map[string]bool{"own stream": false, "GET stream": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := rawserver.New(t, rawserver.Settings{})
+			server := newServer(t, rawserver.Settings{})
 			thinking := newGate(t)
 			questions := make(chan *rawserver.Question, 1)
 			server.Tool("hasty", func(c *rawserver.Call) {
@@ -262,7 +265,7 @@ func TestQuestionWithdrawn(t *testing.T) {
 				}
 				c.Text("without you")
 			})
-			h := Start(t, Options{Upstream: server.URL})
+			h := Start(t, Options{Upstream: to(server)})
 			first := h.Send(t, CallTool("hasty", nil))
 			first.Asks(t, "elicitation-1")
 			thinking.open()
@@ -283,7 +286,7 @@ func TestQuestionWithdrawn(t *testing.T) {
 // answer reaches it.
 func TestQuestionWithdrawnFirst(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	thinking, finish := newGate(t), newGate(t)
 	questions := make(chan *rawserver.Question, 1)
 	server.Tool("hasty", func(c *rawserver.Call) {
@@ -295,7 +298,7 @@ func TestQuestionWithdrawnFirst(t *testing.T) {
 		finish.open()
 		c.Text("without you")
 	})
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	first := h.Send(t, CallTool("hasty", nil))
 	first.Asks(t, "elicitation-1")
 	thinking.open()

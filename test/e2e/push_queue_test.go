@@ -19,7 +19,7 @@ func queued(t *testing.T, h *Holdfast, calls int) {
 // for the one session, first come, first served; others do not wait.
 func TestPushedQueue(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("push", pushing)
 	server.Handle("prompts/list", func(c *rawserver.Call) { c.Result(`{"prompts":[]}`) })
 	h := Start(t, pushes(server, "sessions: {eligible: queue}"))
@@ -60,7 +60,7 @@ func TestPushedQueue(t *testing.T) {
 // TestQueueLeft: a call whose client has gone gives up its place in the queue.
 func TestQueueLeft(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("push", pushing)
 	h := Start(t, pushes(server, "sessions: {eligible: queue}"))
 	holder := h.Send(t, CallTool("push", map[string]any{"from": "0"}))
@@ -96,7 +96,7 @@ func TestQueueLimits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := rawserver.New(t, rawserver.Settings{})
+			server := newServer(t, rawserver.Settings{})
 			server.Tool("push", pushing)
 			all := Start(t, pushes(server, test.config))
 			h := all.One() // the limits are of each replica
@@ -129,7 +129,7 @@ func TestQueueLimits(t *testing.T) {
 // on.
 func TestMaxPerKey(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("push", pushing)
 	all := Start(t, pushes(server, "sessions: {max_per_key: 2}"))
 	h := all.One() // sessions.max_per_key is of each replica

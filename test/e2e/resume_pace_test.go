@@ -11,12 +11,13 @@ import (
 // not asked to go on faster than upstream.retry_min, although every event shows
 // that it is alive.
 func TestResumePace(t *testing.T) {
+	onlyStreamable(t, "only event ids let a stream go on")
 	t.Parallel()
 	const (
 		pause = 50 * time.Millisecond
 		times = 5
 	)
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("leave", func(c *rawserver.Call) {
 		for n := 1; n <= times; n++ {
 			c.Log("info", "x")
@@ -27,7 +28,7 @@ func TestResumePace(t *testing.T) {
 		}
 		c.Text("done")
 	})
-	h := Start(t, Options{Upstream: server.URL, Config: "upstream: {retry_min: " + pause.String() + ", retry_max: 1s}"})
+	h := Start(t, Options{Upstream: to(server), Config: "upstream: {retry_min: " + pause.String() + ", retry_max: 1s}"})
 	if got := h.Send(t, CallTool("leave", nil)).Text(t); got != "done" {
 		t.Errorf("got %q", got)
 	}
@@ -40,12 +41,13 @@ func TestResumePace(t *testing.T) {
 
 // TestStandingStreamPace: the same on the session's GET stream.
 func TestStandingStreamPace(t *testing.T) {
+	onlyStreamable(t, "it is about HTTP towards the server")
 	t.Parallel()
 	const (
 		pause = 50 * time.Millisecond
 		times = 4
 	)
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Hook(func(x *rawserver.Exchange) bool {
 		get := x.R.Method == "GET"
 		if get {
@@ -53,7 +55,7 @@ func TestStandingStreamPace(t *testing.T) {
 		}
 		return get
 	})
-	h := Start(t, Options{Upstream: server.URL, Config: "upstream: {retry_min: " + pause.String() + ", retry_max: 1s}"})
+	h := Start(t, Options{Upstream: to(server), Config: "upstream: {retry_min: " + pause.String() + ", retry_max: 1s}"})
 	h.Send(t, Request("tools/list", nil)).Completes(t)
 	server.WaitHTTP("GET", times)
 	h.Stop()

@@ -19,7 +19,7 @@ var consent = map[string]any{"action": "accept"}
 // client/elicitation, "Completion Notifications for URL Mode Elicitation".
 func TestVisitCompleted(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	var visited atomic.Bool
 	refused := make(chan struct{}, 8)
 	server.Tool("authorize", func(c *rawserver.Call) {
@@ -30,11 +30,13 @@ func TestVisitCompleted(t *testing.T) {
 		c.Error(-32042, "URL elicitation required", visitError)
 		refused <- struct{}{}
 	})
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	first := h.Send(t, CallTool("authorize", nil))
 	first.Asks(t, "elicitation-1")
 	<-refused
-	server.WaitHTTP("GET", 1)
+	if !oneStream(t) {
+		server.WaitHTTP("GET", 1)
+	}
 	replies := make(chan *Reply, 1)
 	go func() { replies <- h.Retry(t, first, Answers{"elicitation-1": consent}) }()
 	<-refused // sent anew, and too early
@@ -67,7 +69,7 @@ func TestVisitCompleted(t *testing.T) {
 // over.
 func TestVisitCompletedWhileAsked(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	answered := make(chan rawserver.Answer, 1)
 	server.Tool("authorize", func(c *rawserver.Call) {
 		q := c.Start("elicitation/create", `{"mode":"url","elicitationId":"e-1","url":"https://example.com/a","message":"Sign in"}`)
@@ -75,13 +77,15 @@ func TestVisitCompletedWhileAsked(t *testing.T) {
 		answered <- a
 		c.Text("authorized: " + a.Action())
 	})
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	first := h.Send(t, CallTool("authorize", nil))
 	first.Asks(t, "elicitation-1")
 	if params := string(first.Inputs["elicitation-1"].Params); strings.Contains(params, "elicitationId") || !strings.Contains(params, `"mode":"url"`) {
 		t.Errorf("the client was asked %s", params)
 	}
-	server.WaitHTTP("GET", 1)
+	if !oneStream(t) {
+		server.WaitHTTP("GET", 1)
+	}
 	server.Session().Notify("notifications/elicitation/complete", `{"elicitationId":"e-1"}`)
 	if a := <-answered; string(a.Result) != `{"action":"accept"}` {
 		t.Errorf("the server got %s", a.Result)
@@ -99,14 +103,14 @@ func TestVisitCompletedWhileAsked(t *testing.T) {
 // what was asked.
 func TestMultiSelect(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("choose", func(c *rawserver.Call) {
 		a := c.Ask("elicitation/create", `{"message":"Choose","requestedSchema":{"type":"object","properties":{`+
 			`"plain":{"type":"array","minItems":1,"maxItems":2,"items":{"type":"string","enum":["a","b","c"]},"default":["a"]},`+
 			`"titled":{"type":"array","items":{"anyOf":[{"const":"x","title":"X"},{"const":"y","title":"Y"}]}}},"required":["plain"]}}`)
 		c.Text(string(a.Result))
 	})
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	reply := h.Send(t, CallTool("choose", nil))
 	for _, wrong := range []map[string]any{
 		Accept("plain", []string{}), Accept("plain", []string{"a", "b", "c"}), Accept("plain", []string{"d"}), Accept("plain", "a"),
@@ -125,13 +129,13 @@ func TestMultiSelect(t *testing.T) {
 // server; a client that has not declared them is told what it lacks.
 func TestSamplingWithTools(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("sample", func(c *rawserver.Call) {
 		a := c.Ask("sampling/createMessage", `{"messages":[{"role":"user","content":{"type":"text","text":"?"}}],"maxTokens":9,`+
 			`"tools":[{"name":"sum","inputSchema":{"type":"object"}}],"toolChoice":{"mode":"auto"}}`)
 		c.Text(string(a.Result))
 	})
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	h.Send(t, CallTool("sample", nil)).Fails(t, 400, -32021, "missing_capability")
 	first := h.Send(t, CallTool("sample", nil, Caps(`{"sampling":{"tools":{}}}`)))
 	first.Asks(t, "sampling-1")
@@ -152,13 +156,13 @@ func TestSamplingWithTools(t *testing.T) {
 // and ends as any other call.
 func TestTaskThroughTheProxy(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{Capabilities: rawserver.TaskCapabilities})
+	server := newServer(t, rawserver.Settings{Capabilities: rawserver.TaskCapabilities})
 	server.TaskTool("research", 100, func(task *rawserver.Task) {
 		task.Status("working", true)
 		a := task.Ask("elicitation/create", `{"message":"Which?","requestedSchema":{"type":"object","properties":{"which":{"type":"string"}}}}`)
 		task.Text("about " + a.Content("which"))
 	})
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	first := h.Send(t, CallTool("research", nil))
 	first.Asks(t, "elicitation-1")
 	reply := h.Retry(t, first, Answers{"elicitation-1": Accept("which", "clocks")})

@@ -10,14 +10,15 @@ import (
 // TestSessionGone: 404 means a new session, and the request, which has not run,
 // is sent once more. Spec 2025-11-25, basic/transports, "Session Management".
 func TestSessionGone(t *testing.T) {
+	onlyStreamable(t, "a session is gone when its stream is, elsewhere")
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	var ran atomic.Int64
 	server.Tool("count", func(c *rawserver.Call) {
 		ran.Add(1)
 		c.Text("said " + c.Argument("say"))
 	})
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	h.Send(t, Request("tools/list", nil)).Completes(t)
 	server.WaitHTTP("GET", 1)
 	// The GET stream must not tell the proxy first: only the call meets the 404.
@@ -47,14 +48,15 @@ func TestSessionGone(t *testing.T) {
 
 // TestSessionGoneForMany: calls that meet the same end share the next session.
 func TestSessionGoneForMany(t *testing.T) {
+	onlyStreamable(t, "a session is gone when its stream is, elsewhere")
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	var ran atomic.Int64
 	server.Tool("count", func(c *rawserver.Call) {
 		ran.Add(1)
 		c.Text("said " + c.Argument("say"))
 	})
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	h.Send(t, Request("tools/list", nil)).Completes(t)
 	all := newGate(t)
 	server.Hook(func(x *rawserver.Exchange) bool {
@@ -88,8 +90,9 @@ func TestSessionGoneForMany(t *testing.T) {
 // TestSessionGoneTwice: a server that knows no session at all is not tried
 // for ever.
 func TestSessionGoneTwice(t *testing.T) {
+	onlyStreamable(t, "a session is gone when its stream is, elsewhere")
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Hook(func(x *rawserver.Exchange) bool {
 		call := x.Record.Method() == "tools/call"
 		if call {
@@ -97,7 +100,7 @@ func TestSessionGoneTwice(t *testing.T) {
 		}
 		return call
 	})
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	reply := h.Send(t, CallTool("any", nil))
 	reply.Fails(t, 200, -32603, "upstream_lost")
 	if n := server.Count("tools/call"); n != 2 {
@@ -111,12 +114,12 @@ func TestSessionGoneTwice(t *testing.T) {
 // TestSessionGoneInCall: a call that had begun is not sent again.
 func TestSessionGoneInCall(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("leave", func(c *rawserver.Call) {
 		c.Log("info", "x")
 		c.Session.Expire() // ends the stream; going on with it is answered with 404
 	})
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	reply := h.Send(t, CallTool("leave", nil))
 	reply.Fails(t, 200, -32603, "upstream_lost")
 	if !mayHaveRun(t, reply) {
@@ -133,9 +136,9 @@ func TestSessionGoneInCall(t *testing.T) {
 // more ends the call with an error, and nothing runs again.
 func TestSessionGoneWhileParked(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("greet", greeting)
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	first := h.Send(t, CallTool("greet", nil))
 	first.Asks(t, "elicitation-1")
 	server.Session().Expire()
@@ -153,10 +156,11 @@ func TestSessionGoneWhileParked(t *testing.T) {
 // TestServerRestarted: an idle proxy notices on its GET stream that its session
 // is gone, and the next call has a new one at once.
 func TestServerRestarted(t *testing.T) {
+	onlyStreamable(t, "a session is gone when its stream is, elsewhere")
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("say", saying)
-	h := Start(t, Options{Upstream: server.URL, Config: "upstream: {retry_min: 1ms}"})
+	h := Start(t, Options{Upstream: to(server), Config: "upstream: {retry_min: 1ms}"})
 	h.Send(t, CallTool("say", nil)).Completes(t)
 	server.WaitHTTP("GET", 1)
 	server.Session().Expire()
@@ -170,9 +174,10 @@ func TestServerRestarted(t *testing.T) {
 // TestStandingStreamBroken: the GET stream is opened again when it breaks, and
 // goes on where it was.
 func TestStandingStreamBroken(t *testing.T) {
+	onlyStreamable(t, "there is a stream beside those of calls")
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
-	h := Start(t, Options{Upstream: server.URL, Config: "upstream: {retry_min: 1ms}"})
+	server := newServer(t, rawserver.Settings{})
+	h := Start(t, Options{Upstream: to(server), Config: "upstream: {retry_min: 1ms}"})
 	h.Send(t, Request("tools/list", nil)).Completes(t)
 	session := server.Session()
 	if answer := session.Push("ping", "").Wait(); !answer.OK() {

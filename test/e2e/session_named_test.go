@@ -11,6 +11,7 @@ import (
 // initialize is of no use, is told that the session is over: it would stay
 // behind there. Spec 2025-11-25, basic/transports, "Session Management".
 func TestHandshakeUnusable(t *testing.T) {
+	onlyStreamable(t, "it is answered in HTTP")
 	t.Parallel()
 	const json, stream = "application/json", "text/event-stream"
 	for name, test := range map[string]struct{ kind, body string }{
@@ -26,12 +27,12 @@ func TestHandshakeUnusable(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := rawserver.New(t, rawserver.Settings{})
+			server := newServer(t, rawserver.Settings{})
 			server.Once(rawserver.ForMethod("initialize"), func(x *rawserver.Exchange) {
 				body := strings.ReplaceAll(test.body, "ID", string(x.Record.Messages[0].ID))
 				x.Reply(200, body, "Content-Type", test.kind, "Mcp-Session-Id", "odd")
 			})
-			h := Start(t, Options{Upstream: server.URL})
+			h := Start(t, Options{Upstream: to(server)})
 			reply := h.Send(t, Request("tools/list", nil))
 			if reply.Error == nil {
 				t.Errorf("got HTTP %d %s, want an error", reply.Status, reply.Body)

@@ -21,7 +21,7 @@ func TestStateOfAnonymousCallers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := asking(t)
-			h := Start(t, Options{Upstream: server.URL, Config: test.config})
+			h := Start(t, Options{Upstream: to(server), Config: test.config})
 			first := h.Send(t, CallTool("greet", nil, Client("A")))
 			first.Asks(t, "elicitation-1")
 			other := RetryOf(first, ada, test.change...)
@@ -43,7 +43,7 @@ func TestStateOfAnonymousCallers(t *testing.T) {
 func TestStateOfAnotherClientOfThePrincipal(t *testing.T) {
 	t.Parallel()
 	server := asking(t)
-	h := Start(t, Options{Upstream: server.URL, Config: "sessions: {anonymous: client-info}"})
+	h := Start(t, Options{Upstream: to(server), Config: "sessions: {anonymous: client-info}"})
 	first := h.Send(t, CallTool("greet", nil, Client("A"), Bearer("alice")))
 	first.Asks(t, "elicitation-1")
 	if got := h.Retry(t, first, ada, Client("B")).Text(t); got != "greet Ada" {

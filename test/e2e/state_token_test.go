@@ -11,7 +11,7 @@ import (
 // asking starts a server whose tools ask for a name and say it.
 func asking(t *testing.T) *rawserver.Server {
 	t.Helper()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	for _, tool := range []string{"greet", "thank"} {
 		server.Tool(tool, func(c *rawserver.Call) {
 			c.Text(tool + " " + c.Ask("elicitation/create", question("name")).Content("name"))
@@ -36,7 +36,7 @@ func refused(t *testing.T, h *Holdfast, server *rawserver.Server, message *Messa
 func TestTamperedState(t *testing.T) {
 	t.Parallel()
 	server := asking(t)
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	first := h.Send(t, CallTool("greet", nil))
 	first.Asks(t, "elicitation-1")
 	state := first.State
@@ -81,7 +81,7 @@ func TestTamperedState(t *testing.T) {
 func TestForeignState(t *testing.T) {
 	t.Parallel()
 	server, other := asking(t), asking(t)
-	h := Start(t, Options{Config: `upstreams: [{name: one, url: "` + server.URL + `", path: /mcp}, {name: two, url: "` + other.URL + `", path: /two}]`})
+	h := Start(t, Options{Config: `upstreams: [{name: one, ` + to(server).YAML() + `, path: /mcp}, {name: two, ` + to(other).YAML() + `, path: /two}]`})
 	first := h.Send(t, CallTool("greet", map[string]any{"a": 1, "b": []any{"x"}}, Bearer("alice")))
 	first.Asks(t, "elicitation-1")
 	for name, change := range map[string]func(*Message){
@@ -117,9 +117,10 @@ func TestForeignState(t *testing.T) {
 // A trusted proxy names the caller: tokens may be refreshed between rounds, and
 // what the client sends goes upstream with the newest.
 func TestPrincipalHeader(t *testing.T) {
+	onlyStreamable(t, "it is about HTTP towards the server")
 	t.Parallel()
 	server := asking(t)
-	h := Start(t, Options{Upstream: server.URL, Config: "principal: {header: X-User}"})
+	h := Start(t, Options{Upstream: to(server), Config: "principal: {header: X-User}"})
 	first := h.Send(t, CallTool("greet", nil, Header("X-User", "alice"), Bearer("old")))
 	first.Asks(t, "elicitation-1")
 	h.Retry(t, first, ada, Header("X-User", "bob")).Fails(t, http.StatusBadRequest, -32602, "state_foreign")
@@ -143,14 +144,14 @@ func TestPrincipalHeader(t *testing.T) {
 
 func TestStaleState(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("ask", func(c *rawserver.Call) {
 		for range 3 {
 			c.Ask("elicitation/create", question("a"))
 		}
 		c.Text("done")
 	})
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	first := h.Send(t, CallTool("ask", nil))
 	second := h.Retry(t, first, Answers{"elicitation-1": Accept("a", "1")})
 	third := h.Retry(t, second, Answers{"elicitation-2": Accept("a", "2")})
@@ -170,7 +171,7 @@ func TestStaleState(t *testing.T) {
 func TestStateOnAMethodThatCannotAsk(t *testing.T) {
 	t.Parallel()
 	server := asking(t)
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	h.Send(t, Request("tools/list", nil, Param("requestState", "x"), Param("inputResponses", map[string]any{}))).Completes(t)
 }
 
@@ -178,7 +179,7 @@ func TestStateOnAMethodThatCannotAsk(t *testing.T) {
 func TestLogsHaveNoSecrets(t *testing.T) {
 	t.Parallel()
 	server := asking(t)
-	h := Start(t, Options{Upstream: server.URL, Args: []string{"--log-level", "trace"}})
+	h := Start(t, Options{Upstream: to(server), Args: []string{"--log-level", "trace"}})
 	first := h.Send(t, CallTool("greet", map[string]any{"pin": "pin-4711"}, Bearer("token-0815")))
 	h.Retry(t, first, Answers{"elicitation-1": Accept("name", "secret-answer")}).Text(t)
 	h.Retry(t, first, ada, Bearer("token-0816")).Fails(t, http.StatusBadRequest, -32602, "")

@@ -34,15 +34,16 @@ func inMeta(trace map[string]string) func(*Message) {
 // the request that the round brings it, and in _meta of the call. Each round
 // comes to another replica than the one before.
 func TestTraceContext(t *testing.T) {
+	onlyStreamable(t, "it is about HTTP towards the server")
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("ask", func(c *rawserver.Call) {
 		for range 2 {
 			c.Ask("elicitation/create", question("name"))
 		}
 		c.Text("done")
 	})
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	first := h.Send(t, CallTool("ask", nil, inHeader(traces[0]), inMeta(traces[1])))
 	first.Asks(t, "elicitation-1")
 	second := h.Retry(t, first, ada, inHeader(traces[1]))
@@ -88,9 +89,10 @@ func TestTraceContext(t *testing.T) {
 
 // TestTraceContextOfATakeOver: likewise where the call goes on elsewhere.
 func TestTraceContextOfATakeOver(t *testing.T) {
+	onlyStreamable(t, "only event ids let a stream go on")
 	t.Parallel()
 	server := asking(t)
-	h := StartFleet(t, Options{Upstream: server.URL, Config: hasty})
+	h := StartFleet(t, Options{Upstream: to(server), Config: hasty})
 	first := h.Replica(0).Send(t, CallTool("greet", nil, inHeader(traces[0])))
 	first.Asks(t, "elicitation-1")
 	h.Replica(0).Kill()

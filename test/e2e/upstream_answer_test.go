@@ -17,7 +17,7 @@ func TestBatches(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := rawserver.New(t, settings)
+			server := newServer(t, settings)
 			server.Tool("batch", func(c *rawserver.Call) {
 				c.Batch(
 					c.NotificationText("notifications/progress", `{"progressToken":`+string(c.Token())+`,"progress":1}`),
@@ -25,7 +25,7 @@ func TestBatches(t *testing.T) {
 					c.ResultText(`{"content":[{"type":"text","text":"done"}]}`),
 				)
 			})
-			h := Start(t, Options{Upstream: server.URL})
+			h := Start(t, Options{Upstream: to(server)})
 			reply := h.Send(t, CallTool("batch", nil, Progress("p"), Level("info")))
 			if got := reply.Text(t); got != "done" {
 				t.Errorf("got %q", got)
@@ -44,7 +44,7 @@ func TestBatches(t *testing.T) {
 // TestBatchOfQuestions: questions in one array arrive in one answer.
 func TestBatchOfQuestions(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{Version: "2025-03-26"})
+	server := newServer(t, rawserver.Settings{Version: "2025-03-26"})
 	server.Tool("ask", func(c *rawserver.Call) {
 		c.SendBatch(
 			`{"jsonrpc":"2.0","id":"q1","method":"elicitation/create","params":`+askName+`}`,
@@ -53,7 +53,7 @@ func TestBatchOfQuestions(t *testing.T) {
 		server.Wait("two answers", func() bool { return len(server.Responses()) == 2 })
 		c.Text("thanks")
 	})
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	first := h.Send(t, CallTool("ask", nil))
 	first.Asks(t, "elicitation-1", "roots-1")
 	last := h.Retry(t, first, Answers{"elicitation-1": Accept("name", "Ada"), "roots-1": Roots("file:///r")})
@@ -72,7 +72,7 @@ func TestBatchOfQuestions(t *testing.T) {
 // TestPing: the proxy answers pings by itself, wherever they come from.
 func TestPing(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("ping", func(c *rawserver.Call) {
 		own := c.Ask("ping", "")
 		pushed := c.Push("ping", `{}`)
@@ -83,7 +83,7 @@ func TestPing(t *testing.T) {
 		}
 		c.Text(string(both))
 	})
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	reply := h.Send(t, CallTool("ping", nil, Caps(NoCapabilities)))
 	if got := reply.Text(t); got != "[{},{}]" {
 		t.Errorf("pings were answered with %s, want empty results", got)
@@ -101,7 +101,7 @@ func TestPing(t *testing.T) {
 // call goes on.
 func TestUnknownRequest(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("odd", func(c *rawserver.Call) {
 		answer := c.Ask("tasks/list", `{}`)
 		if answer.Error == nil {
@@ -110,7 +110,7 @@ func TestUnknownRequest(t *testing.T) {
 		}
 		c.Result(`{"content":[{"type":"text","text":"went on"}],"structuredContent":{"code":` + jsonText(answer.Error.Code) + `}}`)
 	})
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	reply := h.Send(t, CallTool("odd", nil))
 	if got := reply.Text(t); got != "went on" {
 		t.Errorf("got %q", got)
@@ -124,7 +124,7 @@ func TestUnknownRequest(t *testing.T) {
 // knows, and progress under a strange token are no reason to stop.
 func TestForeignMessages(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("odd", func(c *rawserver.Call) {
 		c.Raw(": a comment\n\n")
 		c.Send(`{"jsonrpc":"2.0","id":"nobody","result":{"content":[]}}`)
@@ -133,7 +133,7 @@ func TestForeignMessages(t *testing.T) {
 		c.Notify("notifications/progress", `{"progressToken":"nobody","progress":1}`)
 		c.Text("done")
 	})
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	reply := h.Send(t, CallTool("odd", nil, Progress("p")))
 	if got := reply.Text(t); got != "done" {
 		t.Errorf("got %q", got)
@@ -146,6 +146,7 @@ func TestForeignMessages(t *testing.T) {
 // TestMalformedAnswers: a call whose answer cannot be read ends with a clear
 // error that says that it may have run.
 func TestMalformedAnswers(t *testing.T) {
+	onlyStreamable(t, "it is answered in HTTP")
 	t.Parallel()
 	for name, body := range map[string]string{
 		"no JSON":     `{"jsonrpc":`,
@@ -156,11 +157,11 @@ func TestMalformedAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := rawserver.New(t, rawserver.Settings{})
+			server := newServer(t, rawserver.Settings{})
 			server.Once(rawserver.ForMethod("tools/call"), func(x *rawserver.Exchange) {
 				x.Reply(200, body, "Content-Type", "application/json")
 			})
-			h := Start(t, Options{Upstream: server.URL})
+			h := Start(t, Options{Upstream: to(server)})
 			reply := h.Send(t, CallTool("any", nil))
 			reply.Fails(t, 200, -32603, "upstream_reply")
 			if !mayHaveRun(t, reply) {
@@ -176,6 +177,7 @@ func TestMalformedAnswers(t *testing.T) {
 // TestEndlessAnswers: upstream.max_message bounds what is read of a body, an
 // event, and a line of one.
 func TestEndlessAnswers(t *testing.T) {
+	onlyStreamable(t, "it is about HTTP towards the server")
 	t.Parallel()
 	for name, flood := range map[string]struct{ contentType, prefix string }{
 		"body":  {"application/json", `{"jsonrpc":"2.0","id":1,"result":{"x":"`},
@@ -183,11 +185,11 @@ func TestEndlessAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := rawserver.New(t, rawserver.Settings{})
+			server := newServer(t, rawserver.Settings{})
 			server.Once(rawserver.ForMethod("tools/call"), func(x *rawserver.Exchange) {
 				x.Flood(flood.contentType, flood.prefix, 64<<20, `"}}`)
 			})
-			h := Start(t, Options{Upstream: server.URL, Config: "upstream: {max_message: 1MiB, max_line: 1MiB}"})
+			h := Start(t, Options{Upstream: to(server), Config: "upstream: {max_message: 1MiB, max_line: 1MiB}"})
 			reply := h.Send(t, CallTool("any", nil))
 			reply.Fails(t, 200, -32603, "upstream_reply")
 			if !mayHaveRun(t, reply) {
@@ -201,13 +203,14 @@ func TestEndlessAnswers(t *testing.T) {
 // TestStatus: an HTTP status that is no answer to a request is a clear error;
 // only one that comes from the server's inside says that the call may have run.
 func TestStatus(t *testing.T) {
+	onlyStreamable(t, "it is about HTTP towards the server")
 	t.Parallel()
 	for status, ran := range map[int]bool{400: false, 429: false, 500: true, 502: true} {
 		t.Run(jsonText(status), func(t *testing.T) {
 			t.Parallel()
-			server := rawserver.New(t, rawserver.Settings{})
+			server := newServer(t, rawserver.Settings{})
 			server.Once(rawserver.ForMethod("tools/call"), func(x *rawserver.Exchange) { x.Reply(status, "s3cret detail") })
-			h := Start(t, Options{Upstream: server.URL})
+			h := Start(t, Options{Upstream: to(server)})
 			reply := h.Send(t, CallTool("any", nil))
 			reply.Fails(t, 200, -32603, "upstream_status")
 			if got := mayHaveRun(t, reply); got != ran {

@@ -35,7 +35,7 @@ func sent(s *rawserver.Server, method string) (list []*rawserver.Record) {
 }
 
 // sessionOf is the session that a request names.
-func sessionOf(r *rawserver.Record) string { return r.Header.Get("Mcp-Session-Id") }
+func sessionOf(r *rawserver.Record) string { return r.Session }
 
 // sessionsOf are the sessions that requests with a JSON-RPC method name.
 func sessionsOf(s *rawserver.Server, method string) (ids []string) {
@@ -130,7 +130,12 @@ func greeting(c *rawserver.Call) {
 func away(t *testing.T, server *rawserver.Server) {
 	t.Helper()
 	server.Close()
-	address := strings.TrimPrefix(baseOf(server.URL), "http://")
+	address := ""
+	if u := to(server); u.Command != nil {
+		address = u.Command[len(u.Command)-1]
+	} else {
+		address = strings.TrimPrefix(baseOf(u.URL), "http://")
+	}
 	look := time.NewTicker(time.Millisecond) // nobody tells
 	defer look.Stop()
 	for give := time.Now().Add(patience); listens(address); <-look.C {

@@ -11,6 +11,7 @@ import (
 // TestHandshake follows a session from its first to its last request: spec
 // 2025-11-25, basic/lifecycle and basic/transports.
 func TestHandshake(t *testing.T) {
+	onlyStreamable(t, "it is about HTTP towards the server")
 	t.Parallel()
 	for name, capabilities := range map[string]string{
 		"all":          AllCapabilities,
@@ -20,9 +21,9 @@ func TestHandshake(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := rawserver.New(t, rawserver.Settings{})
+			server := newServer(t, rawserver.Settings{})
 			server.Tool("say", saying)
-			h := Start(t, Options{Upstream: server.URL})
+			h := Start(t, Options{Upstream: to(server)})
 			reply := h.Send(t, CallTool("say", map[string]any{"say": "x"}, Caps(capabilities), Client("someone")))
 			if got := reply.Text(t); got != "said x" {
 				t.Errorf("got %q", got)
@@ -95,22 +96,25 @@ func TestHandshake(t *testing.T) {
 // revision has a way to.
 func TestRevisions(t *testing.T) {
 	t.Parallel()
-	for _, version := range []string{"2025-06-18", "2025-03-26"} {
+	for _, version := range []string{"2025-06-18", "2025-03-26", "2024-11-05"} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
-			server := rawserver.New(t, rawserver.Settings{Version: version})
+			server := newServer(t, rawserver.Settings{Version: version})
 			server.Tool("greet", greeting)
-			h := Start(t, Options{Upstream: server.URL})
+			h := Start(t, Options{Upstream: to(server)})
 			first := h.Send(t, CallTool("greet", nil))
 			first.Asks(t, "elicitation-1")
 			if got := h.Retry(t, first, Answers{"elicitation-1": Accept("name", "Ada")}).Text(t); got != "Hello Ada" {
 				t.Errorf("got %q", got)
 			}
+			if oneStream(t) {
+				return // without headers that say so
+			}
 			server.WaitHTTP("GET", 1)
 			h.Stop()
 			for _, r := range server.Records()[1:] {
 				want := version
-				if version == "2025-03-26" {
+				if version < "2025-06-18" {
 					want = ""
 				}
 				if got := r.Header.Get("MCP-Protocol-Version"); got != want {
@@ -124,14 +128,15 @@ func TestRevisions(t *testing.T) {
 // TestRevisionUnknown: a server that chooses a revision that nobody knows is
 // not used, and its session does not stay behind.
 func TestRevisionUnknown(t *testing.T) {
+	onlyStreamable(t, "it is answered in HTTP")
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Once(rawserver.ForMethod("initialize"), func(x *rawserver.Exchange) {
 		x.Reply(200, `{"jsonrpc":"2.0","id":`+string(x.Record.Messages[0].ID)+
 			`,"result":{"protocolVersion":"1999-01-01","capabilities":{},"serverInfo":{"name":"x","version":"1"}}}`,
 			"Content-Type", "application/json", "Mcp-Session-Id", "odd")
 	})
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	h.Send(t, Request("tools/list", nil)).Fails(t, 200, -32603, "upstream_reply")
 	server.WaitHTTP("DELETE", 1)
 	if got := sessionOf(sent(server, "DELETE")[0]); got != "odd" {
@@ -144,10 +149,11 @@ func TestRevisionUnknown(t *testing.T) {
 // TestHandshakeBroken: a session whose handshake fails half way does not stay
 // behind at the server.
 func TestHandshakeBroken(t *testing.T) {
+	onlyStreamable(t, "it is answered in HTTP")
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Once(rawserver.ForMethod("notifications/initialized"), func(x *rawserver.Exchange) { x.Reply(500, "no") })
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	h.Send(t, Request("tools/list", nil)).Fails(t, 200, -32603, "upstream_status")
 	server.Wait("the end of the session", func() bool { return len(server.Sessions()) == 0 })
 	h.Send(t, Request("tools/list", nil)).Completes(t)
@@ -156,9 +162,9 @@ func TestHandshakeBroken(t *testing.T) {
 // TestHandshakeRefused: the server's own error at initialize is a clear error.
 func TestHandshakeRefused(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Handle("initialize", func(c *rawserver.Call) { c.Error(-32000, "not today", "") })
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	reply := h.Send(t, Request("tools/list", nil))
 	if reply.Error == nil || mayHaveRun(t, reply) {
 		t.Errorf("got HTTP %d %s, want an error that says nothing of a call that may have run", reply.Status, reply.Body)
@@ -169,9 +175,9 @@ func TestHandshakeRefused(t *testing.T) {
 // TestHandshakeSilent: sessions.open_timeout bounds the handshake.
 func TestHandshakeSilent(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
-	server.Once(rawserver.ForMethod("initialize"), (*rawserver.Exchange).Silence)
-	h := Start(t, Options{Upstream: server.URL, Config: "sessions: {open_timeout: 1s}"})
+	server := newServer(t, rawserver.Settings{})
+	server.Handle("initialize", func(*rawserver.Call) {})
+	h := Start(t, Options{Upstream: to(server), Config: "sessions: {open_timeout: 1s}"})
 	reply := h.Send(t, Request("tools/list", nil))
 	reply.Fails(t, 200, -32603, "upstream_down")
 	reaches(t, h, "holdfast_upstream_sessions", 0)
@@ -180,9 +186,9 @@ func TestHandshakeSilent(t *testing.T) {
 // TestUpstreamAway: nothing listens at the server's address.
 func TestUpstreamAway(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	away(t, server)
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	reply := h.Send(t, CallTool("say", nil))
 	reply.Fails(t, 200, -32603, "upstream_down")
 	if mayHaveRun(t, reply) {
@@ -193,15 +199,17 @@ func TestUpstreamAway(t *testing.T) {
 // TestStreamAtOnce: a new session's GET stream is opened without a pause; the
 // pause is for streams that broke.
 func TestStreamAtOnce(t *testing.T) {
+	onlyStreamable(t, "there is a stream beside those of calls")
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
-	h := Start(t, Options{Upstream: server.URL, Config: "upstream: {retry_min: 1m, retry_max: 1m}"})
+	server := newServer(t, rawserver.Settings{})
+	h := Start(t, Options{Upstream: to(server), Config: "upstream: {retry_min: 1m, retry_max: 1m}"})
 	h.Send(t, Request("tools/list", nil)).Completes(t)
 	server.WaitHTTP("GET", 1)
 }
 
 // TestServerShapes: what legacy servers may leave out.
 func TestServerShapes(t *testing.T) {
+	onlyStreamable(t, "the other transports have none of these forms")
 	t.Parallel()
 	for name, settings := range map[string]rawserver.Settings{
 		"JSON bodies":      {JSON: true},
@@ -215,10 +223,10 @@ func TestServerShapes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := rawserver.New(t, settings)
+			server := newServer(t, settings)
 			server.Tool("say", saying)
 			server.Tool("greet", greeting)
-			h := Start(t, Options{Upstream: server.URL})
+			h := Start(t, Options{Upstream: to(server)})
 			if got := h.Send(t, CallTool("say", map[string]any{"say": "x"})).Text(t); got != "said x" {
 				t.Errorf("got %q", got)
 			}

@@ -38,6 +38,7 @@ func resultBody(r *rawserver.Record) string {
 // TestHTTPForms: whatever way HTTP/1 has to say where a body ends, and what
 // servers write around it.
 func TestHTTPForms(t *testing.T) {
+	onlyStreamable(t, "it is about HTTP towards the server")
 	t.Parallel()
 	const ok = "HTTP/1.1 200 OK\r\n"
 	chunks := func(text string) string {
@@ -75,9 +76,9 @@ func TestHTTPForms(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := rawserver.New(t, rawserver.Settings{})
+			server := newServer(t, rawserver.Settings{})
 			closed := speakHTTP(t, server, func(r *rawserver.Record) string { return form(resultBody(r)) })
-			h := Start(t, Options{Upstream: server.URL})
+			h := Start(t, Options{Upstream: to(server)})
 			const calls = 3
 			for range calls {
 				if got := h.Send(t, CallTool("any", nil)).Text(t); got != "déjà" {
@@ -95,6 +96,7 @@ func TestHTTPForms(t *testing.T) {
 
 // TestHTTPBroken: an answer that breaks off, or is none, is no result.
 func TestHTTPBroken(t *testing.T) {
+	onlyStreamable(t, "it is about HTTP towards the server")
 	t.Parallel()
 	for name, test := range map[string]struct{ answer, reason string }{
 		"short body":   {"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{\"jsonrpc\":", "upstream_lost"},
@@ -107,9 +109,9 @@ func TestHTTPBroken(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := rawserver.New(t, rawserver.Settings{})
+			server := newServer(t, rawserver.Settings{})
 			speakHTTP(t, server, func(*rawserver.Record) string { return test.answer })
-			h := Start(t, Options{Upstream: server.URL})
+			h := Start(t, Options{Upstream: to(server)})
 			h.Send(t, CallTool("any", nil)).Fails(t, 200, -32603, test.reason)
 			if n := server.Count("tools/call"); n != 1 {
 				t.Errorf("tools/call was sent %d times, want once", n)
@@ -122,13 +124,14 @@ func TestHTTPBroken(t *testing.T) {
 // TestConnectionsClosedBehindUs: servers close idle connections without a
 // word. No call is lost by it, and none runs twice.
 func TestConnectionsClosedBehindUs(t *testing.T) {
+	onlyStreamable(t, "it is about HTTP towards the server")
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	closed := speakHTTP(t, server, func(r *rawserver.Record) string {
 		body := resultBody(r)
 		return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	})
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	const calls = 30
 	for range calls {
 		h.Send(t, CallTool("any", nil)).Completes(t)
@@ -146,14 +149,15 @@ func TestConnectionsClosedBehindUs(t *testing.T) {
 // TestRedirect: a redirect is not followed, because the credentials are for
 // this server.
 func TestRedirect(t *testing.T) {
+	onlyStreamable(t, "it is about HTTP towards the server")
 	t.Parallel()
-	elsewhere := rawserver.New(t, rawserver.Settings{})
+	elsewhere := newServer(t, rawserver.Settings{})
 	for _, status := range []int{301, 302, 307, 308} {
-		server := rawserver.New(t, rawserver.Settings{})
+		server := newServer(t, rawserver.Settings{})
 		server.Once(rawserver.ForMethod("tools/call"), func(x *rawserver.Exchange) {
 			x.Reply(status, "", "Location", elsewhere.URL)
 		})
-		h := Start(t, Options{Upstream: server.URL})
+		h := Start(t, Options{Upstream: to(server)})
 		reply := h.Send(t, CallTool("any", nil, Bearer("secret")))
 		reply.Fails(t, 200, -32603, "upstream_status")
 		if reply.Header.Get("Location") != "" {
@@ -169,12 +173,12 @@ func TestRedirect(t *testing.T) {
 // and bounds a call that streamed from its beginning, too.
 func TestSilenceAfterProgress(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("stuck", func(c *rawserver.Call) {
 		c.Progress(1, 2)
 		<-c.Context().Done()
 	})
-	h := Start(t, Options{Upstream: server.URL, Config: "calls: {timeout: 2s}"})
+	h := Start(t, Options{Upstream: to(server), Config: "calls: {timeout: 2s}"})
 	stream := h.Open(t, CallTool("stuck", nil, Progress("p")))
 	stream.Notification("notifications/progress")
 	last := stream.Reply()

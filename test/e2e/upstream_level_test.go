@@ -26,8 +26,9 @@ func everyLevel(c *rawserver.Call) {
 // TestLevels: the server is told the most verbose level that a live call wants,
 // and less when that call has ended; each request gets what it asked for.
 func TestLevels(t *testing.T) {
+	onlyStreamable(t, "calls share the level of their session")
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	hold := newGate(t)
 	server.Tool("hold", func(c *rawserver.Call) {
 		everyLevel(c)
@@ -37,7 +38,7 @@ func TestLevels(t *testing.T) {
 		everyLevel(c)
 		c.Text("logged")
 	})
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	none := h.Send(t, CallTool("log", nil))
 	if got := levelsOf(none); len(got) != 0 {
 		t.Errorf("a request without logLevel got %v", got)
@@ -82,7 +83,7 @@ func TestLevels(t *testing.T) {
 // TestLevelOfRetry: a retry may want more than the first round did.
 func TestLevelOfRetry(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("greet", func(c *rawserver.Call) {
 		everyLevel(c)
 		name := c.Ask("elicitation/create", askName).Content("name")
@@ -90,7 +91,7 @@ func TestLevelOfRetry(t *testing.T) {
 		everyLevel(c)
 		c.Text(name + " " + strings.Join(levels, ","))
 	})
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	first := h.Send(t, CallTool("greet", nil))
 	first.Asks(t, "elicitation-1")
 	if got := levelsOf(first); len(got) != 0 {
@@ -109,25 +110,26 @@ func TestLevelOfRetry(t *testing.T) {
 // refuses a level serves the call all the same.
 func TestLevelUnsupported(t *testing.T) {
 	t.Parallel()
-	without := rawserver.New(t, rawserver.Settings{Capabilities: `{"tools":{}}`})
+	without := newServer(t, rawserver.Settings{Capabilities: `{"tools":{}}`})
 	without.Tool("say", saying)
-	h := Start(t, Options{Upstream: without.URL})
+	h := Start(t, Options{Upstream: to(without)})
 	h.Send(t, CallTool("say", nil, Level("debug"))).Completes(t)
 	if n := without.Count("logging/setLevel"); n != 0 {
 		t.Errorf("a server without logging was told a level %d times", n)
 	}
-	refusing := rawserver.New(t, rawserver.Settings{})
+	refusing := newServer(t, rawserver.Settings{})
 	refusing.Tool("say", saying)
 	refusing.Handle("logging/setLevel", func(c *rawserver.Call) { c.Error(-32603, "no", "") })
-	h = Start(t, Options{Upstream: refusing.URL})
+	h = Start(t, Options{Upstream: to(refusing)})
 	h.Send(t, CallTool("say", nil, Level("debug"))).Completes(t)
 }
 
 // TestLogOnGETStream: many servers send all log messages there. They belong to
 // the only call in flight; with several nobody can tell.
 func TestLogOnGETStream(t *testing.T) {
+	onlyStreamable(t, "there is a stream beside those of calls")
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("log", func(c *rawserver.Call) {
 		c.Session.Notify("notifications/message", `{"level":"info","data":"stray"}`)
 		c.Session.Push("ping", "").Wait() // it has been read
@@ -135,7 +137,7 @@ func TestLogOnGETStream(t *testing.T) {
 	})
 	hold := newGate(t)
 	server.Tool("hold", hold.holding)
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	if got := levelsOf(h.Send(t, CallTool("log", nil, Level("info")))); !slices.Equal(got, []string{"info"}) {
 		t.Errorf("the only call in flight got %v, want the log message", got)
 	}

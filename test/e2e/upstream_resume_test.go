@@ -23,6 +23,7 @@ func resumes(s *rawserver.Server) (list []*rawserver.Record) {
 // (SEP-1699), are gone on with by GET after the server's retry. Spec
 // 2025-11-25, basic/transports, "Resumability and Redelivery".
 func TestResume(t *testing.T) {
+	onlyStreamable(t, "only event ids let a stream go on")
 	t.Parallel()
 	for name, leave := range map[string]func(*rawserver.Call){
 		"cut":     (*rawserver.Call).Cut,
@@ -31,7 +32,7 @@ func TestResume(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			const retry = 300 * time.Millisecond
-			server := rawserver.New(t, rawserver.Settings{Retry: retry, Prime: true})
+			server := newServer(t, rawserver.Settings{Retry: retry, Prime: true})
 			var left atomic.Int64
 			server.Tool("leave", func(c *rawserver.Call) {
 				c.Progress(1, 3)
@@ -48,7 +49,7 @@ func TestResume(t *testing.T) {
 				c.Progress(3, 3)
 				c.Text("done")
 			})
-			h := Start(t, Options{Upstream: server.URL})
+			h := Start(t, Options{Upstream: to(server)})
 			reply := h.Send(t, CallTool("leave", nil, Progress(7)))
 			if got := reply.Text(t); got != "done" {
 				t.Errorf("got %q", got)
@@ -83,15 +84,16 @@ func TestResume(t *testing.T) {
 // TestResumeFromPriming: the empty first event counts, although it is no
 // message.
 func TestResumeFromPriming(t *testing.T) {
+	onlyStreamable(t, "only event ids let a stream go on")
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{Prime: true})
+	server := newServer(t, rawserver.Settings{Prime: true})
 	server.Tool("leave", func(c *rawserver.Call) {
 		c.HangUp()
 		if c.WaitResumed(1) {
 			c.Text("done")
 		}
 	})
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	if got := h.Send(t, CallTool("leave", nil)).Text(t); got != "done" {
 		t.Errorf("got %q", got)
 	}
@@ -103,8 +105,9 @@ func TestResumeFromPriming(t *testing.T) {
 // TestResumeWhileParked: the stream of a parked call may break as often as it
 // likes.
 func TestResumeWhileParked(t *testing.T) {
+	onlyStreamable(t, "only event ids let a stream go on")
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	parked := newGate(t)
 	server.Tool("greet", func(c *rawserver.Call) {
 		q := c.Start("elicitation/create", askName)
@@ -123,7 +126,7 @@ func TestResumeWhileParked(t *testing.T) {
 		}
 		c.Text("Hello " + q.Wait().Content("name"))
 	})
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	first := h.Send(t, CallTool("greet", nil))
 	first.Asks(t, "elicitation-1")
 	parked.open()
@@ -137,8 +140,9 @@ func TestResumeWhileParked(t *testing.T) {
 // TestResumeAgain: a server that cannot take the GET just now is asked
 // again; the attempts are bounded.
 func TestResumeAgain(t *testing.T) {
+	onlyStreamable(t, "only event ids let a stream go on")
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("leave", func(c *rawserver.Call) {
 		c.Log("info", "x")
 		c.Cut()
@@ -154,12 +158,12 @@ func TestResumeAgain(t *testing.T) {
 		x.Reply(503, "later")
 		return true
 	})
-	h := Start(t, Options{Upstream: server.URL, Config: "upstream: {retry_min: 1ms, retry_max: 10ms}"})
+	h := Start(t, Options{Upstream: to(server), Config: "upstream: {retry_min: 1ms, retry_max: 10ms}"})
 	if got := h.Send(t, CallTool("leave", nil)).Text(t); got != "done" {
 		t.Errorf("got %q", got)
 	}
 
-	bounded := rawserver.New(t, rawserver.Settings{})
+	bounded := newServer(t, rawserver.Settings{})
 	bounded.Tool("leave", func(c *rawserver.Call) {
 		c.Log("info", "x")
 		c.Cut()
@@ -171,7 +175,7 @@ func TestResumeAgain(t *testing.T) {
 		}
 		return gone
 	})
-	h = Start(t, Options{Upstream: bounded.URL, Config: "upstream: {retry_min: 1ms, retry_max: 10ms, max_resumes: 3}"})
+	h = Start(t, Options{Upstream: to(bounded), Config: "upstream: {retry_min: 1ms, retry_max: 10ms, max_resumes: 3}"})
 	reply := h.Send(t, CallTool("leave", nil))
 	reply.Fails(t, 200, -32603, "upstream_lost")
 	if !mayHaveRun(t, reply) {
@@ -185,11 +189,12 @@ func TestResumeAgain(t *testing.T) {
 // TestResumeRefused: a server that does not go on with the stream has run the
 // call all the same.
 func TestResumeRefused(t *testing.T) {
+	onlyStreamable(t, "only event ids let a stream go on")
 	t.Parallel()
 	for _, status := range []int{400, 401, 405} {
 		t.Run(jsonText(status), func(t *testing.T) {
 			t.Parallel()
-			server := rawserver.New(t, rawserver.Settings{})
+			server := newServer(t, rawserver.Settings{})
 			server.Tool("leave", func(c *rawserver.Call) {
 				c.Log("info", "x")
 				c.Cut()
@@ -201,7 +206,7 @@ func TestResumeRefused(t *testing.T) {
 				}
 				return resume
 			})
-			h := Start(t, Options{Upstream: server.URL})
+			h := Start(t, Options{Upstream: to(server)})
 			reply := h.Send(t, CallTool("leave", nil))
 			reply.Fails(t, 200, -32603, "upstream_lost")
 			if !mayHaveRun(t, reply) {
@@ -217,6 +222,7 @@ func TestResumeRefused(t *testing.T) {
 // TestCutWithoutIDs: a stream without event ids cannot be gone on with. What
 // may have run is not sent again.
 func TestCutWithoutIDs(t *testing.T) {
+	onlyStreamable(t, "the other transports have none of these forms")
 	t.Parallel()
 	for name, leave := range map[string]func(*rawserver.Call){
 		"cut":     (*rawserver.Call).Cut,
@@ -224,12 +230,12 @@ func TestCutWithoutIDs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := rawserver.New(t, rawserver.Settings{NoEventIDs: true})
+			server := newServer(t, rawserver.Settings{NoEventIDs: true})
 			server.Tool("leave", func(c *rawserver.Call) {
 				c.Log("info", "x")
 				leave(c)
 			})
-			h := Start(t, Options{Upstream: server.URL})
+			h := Start(t, Options{Upstream: to(server)})
 			reply := h.Send(t, CallTool("leave", nil))
 			reply.Fails(t, 200, -32603, "upstream_lost")
 			if !mayHaveRun(t, reply) {
@@ -248,10 +254,14 @@ func TestCutWithoutIDs(t *testing.T) {
 // TestDropped: the connection ends before the answer's header.
 func TestDropped(t *testing.T) {
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	server.Tool("say", saying)
-	server.Once(rawserver.ForMethod("tools/call"), (*rawserver.Exchange).Drop)
-	h := Start(t, Options{Upstream: server.URL})
+	if oneStream(t) {
+		server.Tool("say", (*rawserver.Call).Cut)
+	} else {
+		server.Once(rawserver.ForMethod("tools/call"), (*rawserver.Exchange).Drop)
+	}
+	h := Start(t, Options{Upstream: to(server)})
 	reply := h.Send(t, CallTool("say", nil))
 	reply.Fails(t, 200, -32603, "upstream_lost")
 	if !mayHaveRun(t, reply) {
@@ -280,7 +290,10 @@ func TestHarmlessAgain(t *testing.T) {
 		} {
 			t.Run(method+" "+name, func(t *testing.T) {
 				t.Parallel()
-				server := rawserver.New(t, rawserver.Settings{NoEventIDs: true})
+				server := newServer(t, rawserver.Settings{NoEventIDs: true})
+				if oneStream(t) && lose == nil {
+					lose = (*rawserver.Call).Cut
+				}
 				var times atomic.Int64
 				server.Handle(method, func(c *rawserver.Call) {
 					if times.Add(1) == 1 && lose != nil {
@@ -292,7 +305,7 @@ func TestHarmlessAgain(t *testing.T) {
 				if lose == nil {
 					server.Once(rawserver.ForMethod(method), (*rawserver.Exchange).Drop)
 				}
-				h := Start(t, Options{Upstream: server.URL})
+				h := Start(t, Options{Upstream: to(server)})
 				h.Send(t, Request(method, params)).Completes(t)
 				if n := server.Count(method); n != 2 {
 					t.Errorf("%s was sent %d times, want twice", method, n)
@@ -302,14 +315,18 @@ func TestHarmlessAgain(t *testing.T) {
 	}
 	t.Run("only once more", func(t *testing.T) {
 		t.Parallel()
-		server := rawserver.New(t, rawserver.Settings{})
-		server.Hook(func(x *rawserver.Exchange) bool {
-			if x.Record.Method() == "prompts/list" {
-				x.Drop()
-			}
-			return false
-		})
-		h := Start(t, Options{Upstream: server.URL})
+		server := newServer(t, rawserver.Settings{})
+		if oneStream(t) {
+			server.Handle("prompts/list", (*rawserver.Call).Cut)
+		} else {
+			server.Hook(func(x *rawserver.Exchange) bool {
+				if x.Record.Method() == "prompts/list" {
+					x.Drop()
+				}
+				return false
+			})
+		}
+		h := Start(t, Options{Upstream: to(server)})
 		h.Send(t, Request("prompts/list", nil)).Fails(t, 200, -32603, "upstream_lost")
 		if n := server.Count("prompts/list"); n != 2 {
 			t.Errorf("prompts/list was sent %d times, want twice", n)

@@ -11,8 +11,9 @@ import (
 // server has forgotten the session by then, that has not run: it is sent on a
 // new session.
 func TestURLElicitationSessionGone(t *testing.T) {
+	onlyStreamable(t, "a session is gone when its stream is, elsewhere")
 	t.Parallel()
-	server := rawserver.New(t, rawserver.Settings{})
+	server := newServer(t, rawserver.Settings{})
 	visited := newGate(t)
 	var ran atomic.Int64
 	server.Tool("authorize", func(c *rawserver.Call) {
@@ -24,7 +25,7 @@ func TestURLElicitationSessionGone(t *testing.T) {
 			c.Error(-32042, "URL elicitation required", `{"elicitations":[{"mode":"url","elicitationId":"e1","url":"https://example.com/a","message":"One"}]}`)
 		}
 	})
-	h := Start(t, Options{Upstream: server.URL})
+	h := Start(t, Options{Upstream: to(server)})
 	first := h.Send(t, CallTool("authorize", nil))
 	first.Asks(t, "elicitation-1")
 	server.WaitHTTP("GET", 1)
