@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"regexp"
 	"slices"
 	"strings"
@@ -54,8 +55,24 @@ var (
 	}
 )
 
+// Masks for servers other than server-everything.
+var (
+	instant = mask{
+		name: "instant", reason: "the server answers with the time",
+		apply: inTexts(regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z`), "<instant>"),
+	}
+	viewID = mask{
+		name: "view id", reason: "the server makes up an id for what it shows",
+		apply: inTexts(regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`), "<id>"),
+	}
+	invented = mask{
+		name: "invented data", reason: "the server draws its data by lot: only the members and their kinds are compared, and the texts that no number is in",
+		apply: func(o *peer.Outcome) bool { o.Result = shape(o.Result); return true },
+	}
+)
+
 // masks are all that there are, in the order in which they are explained.
-var masks = []mask{timeOfDay, sessionID, logMessages, rootsTiming}
+var masks = []mask{timeOfDay, sessionID, logMessages, rootsTiming, instant, viewID, invented}
 
 var logText = regexp.MustCompile(`^([A-Z][a-z]+)([- ]level[- ]message - SessionId )[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
@@ -70,6 +87,32 @@ func logShape(params any) any {
 		return params
 	}
 	return map[string]any{"level": "<level>", "data": "<level>-level message - SessionId <id>"}
+}
+
+var digits = regexp.MustCompile(`\d`)
+
+// shape keeps of lists their first element, of numbers and of texts with digits
+// that they are there.
+func shape(value any) any {
+	switch v := value.(type) {
+	case json.Number:
+		return "<number>"
+	case string:
+		if digits.MatchString(v) {
+			return "<text>"
+		}
+	case []any:
+		if len(v) > 0 {
+			return []any{shape(v[0])}
+		}
+	case map[string]any:
+		members := make(map[string]any, len(v))
+		for name, member := range v {
+			members[name] = shape(member)
+		}
+		return members
+	}
+	return value
 }
 
 // inTexts masks in every text of a result.
