@@ -110,14 +110,8 @@ var servers = []server{
 		tool("generate_pie_chart", object{"data": "none"}),
 		tool("generate_pie_chart", object{"data": []any{object{"category": "a", "value": 1}}}),
 	}},
-	{name: "@mobilenext/mobile-mcp", bin: "mcp-server-mobile", calls: []step{
-		tool("mobile_list_apps", object{"device": "none"}),
-	}},
 	{name: "@browsermcp/mcp", bin: "mcp-server-browsermcp", calls: []step{
 		tool("browser_go_back", object{}),
-	}},
-	{name: "@agentdeskai/browser-tools-mcp", bin: "browser-tools-mcp", calls: []step{
-		tool("no-such-tool", object{}),
 	}},
 	{name: "mcp-server-code-runner", bin: "mcp-server-code-runner", calls: []step{
 		tool("run-code", object{"languageId": "javascript", "code": "console.log(6 * 7)"}),

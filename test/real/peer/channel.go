@@ -102,9 +102,10 @@ func (c *channel) listen(_ context.Context, push func(context.Context, message) 
 	return nil
 }
 
-// failure is what broke what came beside requests.
-func (c *channel) failure() error {
+// leave ends push, and says what broke what came beside requests.
+func (c *channel) leave() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.push = nil
 	return c.broken
 }

@@ -102,6 +102,7 @@ func (c *command) write(_ context.Context, text []byte) error {
 
 // close ends the command with all that it has started.
 func (c *command) close(context.Context) error {
+	err := c.leave()
 	_ = c.in.Close() // it may have ended by itself
 	group := -c.process.Process.Pid
 	if !c.within(commandGrace) {
@@ -111,7 +112,7 @@ func (c *command) close(context.Context) error {
 	_ = syscall.Kill(group, syscall.SIGKILL)
 	<-c.ended
 	c.stop()
-	return c.failure()
+	return err
 }
 
 // within reports whether the command ends in time.

@@ -120,8 +120,9 @@ func (s *sse) send(ctx context.Context, text []byte) error {
 }
 
 func (s *sse) close(context.Context) error {
+	err := s.leave()
 	s.cancel()
 	<-s.ended
 	s.http.CloseIdleConnections()
-	return s.failure()
+	return err
 }
