@@ -49,6 +49,9 @@ func (x *Exchange) Next(id uint64, also string) *Exchange {
 	s := x.session
 	next := &Exchange{sink: x.sink, id: id, askable: x.askable, eligible: x.eligible, continues: true, creds: x.creds}
 	next.session = s
+	if s.channel != nil {
+		next.woke = make(chan struct{}, 1)
+	}
 	s.mu.Lock()
 	next.level = x.level
 	s.calls[id] = next
