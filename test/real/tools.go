@@ -113,15 +113,19 @@ func zipping() []step {
 	}
 }
 
-// taskTools are the tools that are there only for a client that runs tasks for
-// its server. A call without has to end, and to say why.
+// taskTools ask their questions as tasks: they come back for the answer, once a
+// second.
 func taskTools() []step {
 	steps := []step{
-		tool("trigger-sampling-request-async", object{"prompt": "clocks"}),
-		tool("trigger-elicitation-request-async", object{}),
+		asking("trigger-sampling-request-async", object{"prompt": "clocks"}, "sampling/createMessage", answers["sampling/createMessage"]),
+		asking("trigger-elicitation-request-async", object{}, "elicitation/create", object{"action": "accept", "content": object{
+			"name": "Ada Lovelace", "favoriteColor": "Blue", "agreeToTerms": true,
+		}}),
+		asking("trigger-elicitation-request-async", object{}, "elicitation/create", object{"action": "decline"}),
 	}
+	steps[2].what = "declined"
 	for i := range steps {
-		steps[i].uncovered = "the server offers it only to clients that run tasks for it (capabilities.tasks.requests), and Holdfast runs none: it answers when its client has"
+		steps[i].masks = []mask{taskName}
 	}
 	return steps
 }

@@ -36,7 +36,8 @@ type Legacy struct {
 	level    string // of log messages, as far as it was set
 	hello    Outcome
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex     // guards what follows
+	tasks   map[string]any // answers that the server comes for
 	asked   []Question
 	log     []any // log messages beside a request
 	filter  Filter
@@ -60,7 +61,7 @@ func begin(ctx context.Context, way transport, identity Identity) (*Legacy, erro
 
 func (c *Legacy) begin(ctx context.Context) (err error) {
 	if c.hello, err = c.Call(ctx, Request{Method: "initialize", Params: map[string]any{
-		"protocolVersion": LegacyVersion, "capabilities": c.identity.Capabilities, "clientInfo": c.identity.info(),
+		"protocolVersion": LegacyVersion, "capabilities": withTasks(c.identity.Capabilities), "clientInfo": c.identity.info(),
 	}}); err != nil {
 		return err
 	}
@@ -121,6 +122,15 @@ func (c *Legacy) answer(ctx context.Context, r Request, m message, o *Outcome) e
 		reply["result"] = map[string]any{}
 		return c.way.tell(ctx, reply)
 	}
+	if m.Method == "tasks/get" || m.Method == "tasks/result" {
+		if result := c.serve(m.Method, params); result != nil {
+			reply["result"] = result
+		} else {
+			reply["error"] = map[string]any{"code": -32602, "message": "Task not found"}
+		}
+		return c.way.tell(ctx, reply)
+	}
+	params, asTask := without(params, "task")
 	q := question(m.Method, params)
 	c.mu.Lock()
 	c.asked = append(c.asked, q)
@@ -128,7 +138,11 @@ func (c *Legacy) answer(ctx context.Context, r Request, m message, o *Outcome) e
 	if o != nil {
 		o.Asked = append(o.Asked, q)
 	}
-	if answer, ok := c.identity.answer(r, q); ok {
+	if answer, ok := c.identity.answer(r, q); ok && asTask != nil {
+		c.mu.Lock()
+		reply["result"] = c.keep(answer)
+		c.mu.Unlock()
+	} else if ok {
 		reply["result"] = answer
 	} else {
 		reply["error"] = map[string]any{"code": -32601, "message": "no answer to " + m.Method}
