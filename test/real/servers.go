@@ -113,9 +113,6 @@ var servers = []server{
 		tool("generate_pie_chart", object{"data": "none"}),
 		tool("generate_pie_chart", object{"data": []any{object{"category": "a", "value": 1}}}),
 	}},
-	{name: "@browsermcp/mcp", bin: "mcp-server-browsermcp", calls: []step{
-		tool("browser_go_back", object{}),
-	}},
 	{name: "mcp-server-code-runner", bin: "mcp-server-code-runner", calls: []step{
 		tool("run-code", object{"languageId": "javascript", "code": "console.log(6 * 7)"}),
 		tool("run-code", object{"languageId": "none", "code": "1"}),
