@@ -46,6 +46,22 @@ func TestToolRunsAsTask(t *testing.T) {
 	}
 }
 
+// Over one stream for all of a session, the result is heard where the task was
+// made, and nothing is sent twice.
+func TestToolRunsAsTaskOverHTTPSSE(t *testing.T) {
+	r := newRig(t, withTasks, func(_ *Settings, _ *legacy.Settings, raw *rawserver.Settings) { raw.Transport = rawserver.SSE })
+	r.raw.TaskTool("long", 100, func(task *rawserver.Task) {
+		task.Polled(2)
+		task.Text("done")
+	})
+	if got := r.play(toolCall("long")).text(t); got != "done" {
+		t.Errorf("got %q", got)
+	}
+	if got := r.raw.Count(mcp.MethodTaskResult); got != 1 {
+		t.Errorf("the result was asked for %d times, want once", got)
+	}
+}
+
 // The questions of a task are asked on the stream of tasks/result; they park the
 // call as any other's.
 func TestTaskParks(t *testing.T) {

@@ -96,3 +96,33 @@ func TestNodeVersions(t *testing.T) {
 		}
 	})
 }
+
+func TestCheckoutsShareTheCache(t *testing.T) {
+	cache := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", cache)
+	program(t, "npm", `PATH=/usr/bin:/bin; mkdir -p node_modules; echo "$*" >> ran; cat .npmrc >> ran`)
+	var dirs []string
+	for range 2 {
+		from, _ := locked(t)
+		for name, text := range map[string]string{"package.json": "{}", ".npmrc": "audit=false\n"} {
+			if err := os.WriteFile(filepath.Join(from, name), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		dir, err := npm.Cached(t.Context(), from, io.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dirs = append(dirs, dir)
+	}
+	if dirs[0] != dirs[1] || filepath.Dir(filepath.Dir(filepath.Dir(dirs[0]))) != cache {
+		t.Errorf("folders: got %v, want one below %s", dirs, cache)
+	}
+	ran, err := os.ReadFile(filepath.Join(dirs[0], "ran"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := string(ran), "ci --no-progress\naudit=false\n"; got != want {
+		t.Errorf("npm was run with %q, want %q once", got, want)
+	}
+}

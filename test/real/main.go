@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -53,23 +54,45 @@ func try(ctx context.Context, stdout, stderr io.Writer) (same bool, err error) {
 	}
 	installing, cancel := context.WithTimeout(ctx, installWithin)
 	defer cancel()
-	if err := npm.Install(installing, home, stderr); err != nil {
+	installed, err := npm.Cached(installing, home, stderr)
+	if err != nil {
 		return false, err
 	}
 	began := time.Now()
-	ctx, cancel = context.WithTimeout(ctx, playWithin)
-	defer cancel()
-	stage, err := raise(ctx, root, home, node)
+	b, err := newBench(ctx, root, home, installed, node)
 	if err != nil {
 		return false, err
+	}
+	defer func() { err = errors.Join(err, b.left(ctx), b.clear()) }()
+	same = true
+	for _, mode := range modes {
+		t, err := playEverything(ctx, b, mode)
+		if err != nil {
+			return false, fmt.Errorf("%s over %s: %w", packageName, mode, err)
+		}
+		_, _ = fmt.Fprintf(stdout, "\n%s over %s\n\n", packageName, mode)
+		t.print(stdout)
+		same = same && t.same()
+	}
+	rows := playServers(ctx, b, servers)
+	printServers(stdout, rows)
+	same = same && !slices.ContainsFunc(rows, func(r served) bool { return !r.passes() })
+	_, _ = fmt.Fprintf(stdout, "\nthrough Holdfast and directly, in %s\n", time.Since(began).Round(time.Second/10))
+	return same, nil
+}
+
+// playEverything plays the plan with server-everything over one transport.
+func playEverything(ctx context.Context, b *bench, mode string) (_ *table, err error) {
+	ctx, cancel := context.WithTimeout(ctx, playWithin)
+	defer cancel()
+	stage, err := raise(ctx, b, mode)
+	if err != nil {
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, stage.lower()) }()
 	played, err := play(ctx, stage, plan())
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	t := judge(played)
-	t.print(stdout)
-	_, _ = fmt.Fprintf(stdout, "\n%s through Holdfast and directly, in %s\n", packageName, time.Since(began).Round(time.Second/10))
-	return t.same(), nil
+	return judge(played), nil
 }

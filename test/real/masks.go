@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"regexp"
 	"slices"
 	"strings"
@@ -62,10 +63,26 @@ var (
 	}
 )
 
-// masks are all that there are, in the order in which they are explained.
-var masks = []mask{timeOfDay, sessionID, taskName, logMessages, rootsTiming}
+// Masks for servers other than server-everything.
+var (
+	instant = mask{
+		name: "instant", reason: "the server answers with the time",
+		apply: inTexts(regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z`), "<instant>"),
+	}
+	viewID = mask{
+		name: "view id", reason: "the server makes up an id for what it shows",
+		apply: inTexts(regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`), "<id>"),
+	}
+	invented = mask{
+		name: "invented data", reason: "the server draws its data by lot: the members and their kinds are compared",
+		apply: func(o *peer.Outcome) bool { o.Result = shape(o.Result); return true },
+	}
+)
 
-var logText = regexp.MustCompile(`^([A-Z][a-z]+)([- ]level[- ]message - SessionId )[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+// masks are all that there are, in the order in which they are explained.
+var masks = []mask{timeOfDay, sessionID, taskName, logMessages, rootsTiming, instant, viewID, invented}
+
+var logText = regexp.MustCompile(`^([A-Z][a-z]+)([- ]level[- ]message( - SessionId [0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})?$)`)
 
 // logShape masks the level of a log message where its text names the same one,
 // and the session id.
@@ -77,7 +94,35 @@ func logShape(params any) any {
 	if found == nil || strings.ToLower(found[1]) != level || len(members) != 2 {
 		return params
 	}
-	return map[string]any{"level": "<level>", "data": "<level>-level message - SessionId <id>"}
+	masked := "<level>-level message"
+	if found[3] != "" { // over stdio there is none
+		masked += " - SessionId <id>"
+	}
+	return map[string]any{"level": "<level>", "data": masked}
+}
+
+// shape keeps of lists their first element, and of numbers and of texts but a
+// type that they are there.
+func shape(value any) any {
+	switch v := value.(type) {
+	case json.Number:
+		return "<number>"
+	case string:
+		return "<text>"
+	case []any:
+		if len(v) > 0 {
+			return []any{shape(v[0])}
+		}
+	case map[string]any:
+		members := make(map[string]any, len(v))
+		for name, member := range v {
+			if members[name] = member; name != "type" {
+				members[name] = shape(member)
+			}
+		}
+		return members
+	}
+	return value
 }
 
 // inTexts masks in every text of a result.

@@ -37,6 +37,7 @@ type step struct {
 type pair struct {
 	name         string
 	capabilities map[string]any
+	answers      peer.Answers // beside those that all clients have
 	steps        []step
 	directly     bool // only the legacy client: there is nothing to compare
 }
@@ -83,7 +84,7 @@ func plan() []pair {
 		{name: "plain", capabilities: nothing, steps: slices.Concat(lists(), withoutCapabilities())},
 		{name: "logging", capabilities: withoutRoots, steps: logging("debug")},
 		{name: "quiet", capabilities: withoutRoots, steps: logging("")},
-		{name: "researching", capabilities: everything, steps: research()},
+		{name: "researching", capabilities: everything, answers: interpretation, steps: research()},
 		{name: "listening", capabilities: everything, steps: listening()},
 		{name: tasksPair, capabilities: withTasks, steps: lists(), directly: true},
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -37,9 +38,9 @@ func play(ctx context.Context, s *stage, pairs []pair) ([]played, error) {
 		for j, step := range p.steps {
 			results[i][j] = played{pair: p, step: step}
 		}
-		identity := peer.Identity{Name: "real-" + p.name, Capabilities: p.capabilities, Answers: answers}
+		identity := p.identity()
 		wait.Go(func() {
-			c, err := peer.Connect(ctx, s.direct, identity)
+			c, err := s.connect(ctx, identity)
 			if err != nil {
 				failures[2*i] = fmt.Errorf("connect to the server directly: %w", err)
 				return
@@ -65,6 +66,13 @@ func play(ctx context.Context, s *stage, pairs []pair) ([]played, error) {
 		all = append(all, result...)
 	}
 	return all, nil
+}
+
+// identity is who both clients of a pair say they are.
+func (p *pair) identity() peer.Identity {
+	own := maps.Clone(answers)
+	maps.Copy(own, p.answers)
+	return peer.Identity{Name: "real-" + p.name, Capabilities: p.capabilities, Answers: own}
 }
 
 // act plays steps with one client and closes it.

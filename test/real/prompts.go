@@ -38,11 +38,15 @@ func prompts() []step {
 }
 
 func prompt(name string, arguments object, masks ...mask) step {
-	params := object{"name": name}
+	r := promptOf(name)
 	if arguments != nil {
-		params["arguments"] = arguments
+		r.Params["arguments"] = arguments
 	}
-	return request(subject{"prompt", name}, peer.Request{Method: "prompts/get", Params: params}, masks...)
+	return request(subject{"prompt", name}, r, masks...)
+}
+
+func promptOf(name string) peer.Request {
+	return peer.Request{Method: "prompts/get", Params: object{"name": name}}
 }
 
 // complete asks how an argument could go on, given others that are chosen.

@@ -12,65 +12,59 @@ import (
 
 	"github.com/holdfast-mcp/holdfast/test/bench/proc"
 	"github.com/holdfast-mcp/holdfast/test/checkout"
+	"github.com/holdfast-mcp/holdfast/test/real/peer"
 )
-
-const packageName = "@modelcontextprotocol/server-everything"
 
 // startWithin is how long a server may take until it accepts connections.
 const startWithin = 20 * time.Second
 
-// stage is the server, and Holdfast in front of it.
-type stage struct {
-	direct, modern string // URLs
-	dir            string // of the binary
+// bench is what all that is played shares.
+type bench struct {
+	holdfast, node string // programs
+	modules        string // the installed servers
+	dir            string // the working folders of the servers, and the built binary
 	out            string // where what the servers wrote is kept
-	children       []*proc.Child
 }
 
-// raise builds Holdfast and starts both; lower ends them.
-func raise(ctx context.Context, root, home, node string) (*stage, error) {
+// newBench builds Holdfast; clear takes the folders away.
+func newBench(ctx context.Context, root, home, installed, node string) (*bench, error) {
 	dir, err := os.MkdirTemp("", "real")
 	if err != nil {
 		return nil, err
 	}
-	s := &stage{dir: dir, out: filepath.Join(home, "out")}
-	if err := s.raise(ctx, root, home, node); err != nil {
-		return nil, errors.Join(err, s.lower())
+	b := &bench{
+		holdfast: filepath.Join(dir, "holdfast"), node: node, dir: dir,
+		modules: filepath.Join(installed, "node_modules"), out: filepath.Join(home, "out"),
 	}
-	return s, nil
-}
-
-func (s *stage) raise(ctx context.Context, root, home, node string) error {
-	holdfast := filepath.Join(s.dir, "holdfast")
-	build := exec.CommandContext(ctx, "go", "build", "-o", holdfast, "./cmd/holdfast")
+	build := exec.CommandContext(ctx, "go", "build", "-o", b.holdfast, "./cmd/holdfast")
 	build.Dir, build.Stderr = root, os.Stderr
 	if err := build.Run(); err != nil {
-		return fmt.Errorf("go build ./cmd/holdfast: %w", err)
+		return nil, errors.Join(fmt.Errorf("go build ./cmd/holdfast: %w", err), b.clear())
 	}
-	upstream, err := checkout.FreeAddress(ctx)
-	if err != nil {
-		return err
-	}
-	_, port, err := net.SplitHostPort(upstream)
-	if err != nil {
-		return err
-	}
-	// An environment of its own: its get-env tool tells all of it.
-	program := filepath.Join(home, "node_modules", filepath.FromSlash(packageName), "dist", "index.js")
-	if err := s.start(ctx, "server-everything", upstream, "env", "-i", "PORT="+port, node, program, "streamableHttp"); err != nil {
-		return err
-	}
-	listen, err := checkout.FreeAddress(ctx)
-	if err != nil {
-		return err
-	}
-	s.direct, s.modern = "http://"+upstream+"/mcp", "http://"+listen+"/mcp"
-	return s.start(ctx, "holdfast", listen, holdfast, "serve", "--listen", listen, "--upstream", s.direct)
+	return b, os.MkdirAll(b.out, 0o755)
 }
 
-// start starts a server and waits until it accepts connections.
-func (s *stage) start(ctx context.Context, name, address, program string, args ...string) error {
-	child, err := proc.Start(name, program, args...)
+func (b *bench) clear() error { return os.RemoveAll(b.dir) }
+
+// environ is all of the environment that a server gets, on both sides: some
+// tell it, and its HOME says whose process it is.
+func environ(home string, more ...string) []string {
+	return append([]string{"HOME=" + home, "PATH=" + os.Getenv("PATH")}, more...)
+}
+
+// stage is a server, and Holdfast in front of it.
+type stage struct {
+	// connect opens a session with the server directly.
+	connect  func(ctx context.Context, identity peer.Identity) (*peer.Legacy, error)
+	modern   string // URL of Holdfast
+	out      string
+	children []*proc.Child
+}
+
+// start starts a server in an environment of its own, and waits until it
+// accepts connections.
+func (s *stage) start(ctx context.Context, name, address string, environ []string, program string, args ...string) error {
+	child, err := proc.Start(name, "env", append(append(append([]string{"-i"}, environ...), program), args...)...)
 	if err != nil {
 		return err
 	}
@@ -88,11 +82,26 @@ func (s *stage) start(ctx context.Context, name, address, program string, args .
 
 // lower ends what was started, the last first, and keeps what it wrote.
 func (s *stage) lower() error {
-	failures := []error{os.MkdirAll(s.out, 0o755)}
+	var failures []error
 	for i := len(s.children) - 1; i >= 0; i-- {
 		child := s.children[i]
 		child.Stop()
 		failures = append(failures, os.WriteFile(filepath.Join(s.out, child.Name+".log"), []byte(child.Log()), 0o644))
 	}
-	return errors.Join(append(failures, os.RemoveAll(s.dir))...)
+	return errors.Join(failures...)
+}
+
+// front starts Holdfast in front of a command.
+func (s *stage) front(ctx context.Context, b *bench, name string, names []string, c peer.Command) error {
+	listen, err := checkout.FreeAddress(ctx)
+	if err != nil {
+		return err
+	}
+	s.modern = "http://" + listen + "/mcp"
+	args := []string{"-C", c.Dir, b.holdfast, "run", "--listen", listen, "--log-level", "debug"}
+	for _, name := range names {
+		args = append(args, "--env", name)
+	}
+	args = append(append(args, "--", c.Path), c.Args...)
+	return s.start(ctx, name, listen, c.Env, "env", args...)
 }

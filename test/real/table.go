@@ -73,7 +73,6 @@ func (t *table) print(out io.Writer) {
 		wide = max(wide, len(r.name))
 	}
 	same, differ, uncovered := 0, 0, 0
-	var used []string
 	_, _ = fmt.Fprintf(out, "%-13s  %-*s  %4s  %s\n", "kind", wide, "name", "uses", "through Holdfast, against the server directly")
 	for _, kind := range kinds {
 		for _, r := range t.rows {
@@ -89,18 +88,54 @@ func (t *table) print(out io.Writer) {
 			default:
 				same++
 			}
-			for _, name := range r.masks {
-				if !slices.Contains(used, name) {
-					used = append(used, name)
-				}
-			}
 		}
 	}
 	_, _ = fmt.Fprintln(out)
+	explain(out, t.masked())
+	_, _ = fmt.Fprintf(out, "\n%d same, %d differ, %d not covered\n", same, differ, uncovered)
+}
+
+// masked names the masks that hid something.
+func (t *table) masked() []string {
+	var names []string
+	for _, r := range t.rows {
+		names = append(names, r.masks...)
+	}
+	return names
+}
+
+// differences are all of them.
+func (t *table) differences() string {
+	var texts []string
+	for _, r := range t.rows {
+		for _, how := range r.differences {
+			texts = append(texts, r.name+": "+how)
+		}
+	}
+	return strings.Join(texts, "; ")
+}
+
+// explain prints why things were masked.
+func explain(out io.Writer, names []string) {
 	for _, m := range masks {
-		if slices.Contains(used, m.name) {
+		if slices.Contains(names, m.name) {
 			_, _ = fmt.Fprintf(out, "masked %q: %s\n", m.name, m.reason)
 		}
 	}
-	_, _ = fmt.Fprintf(out, "\n%d same, %d differ, %d not covered\n", same, differ, uncovered)
+}
+
+// sum says that all is the same, and of what.
+func (t *table) sum() string {
+	var called []string
+	for _, r := range t.rows {
+		if r.kind != "server" {
+			called = append(called, r.name)
+		}
+	}
+	text := "same: lists, " + strings.Join(called, ", ")
+	masked := slices.Compact(slices.Sorted(slices.Values(t.masked())))
+	if len(masked) > 0 {
+		text += "; masked: " + strings.Join(masked, ", ")
+	}
+	return text
 }

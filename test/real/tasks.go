@@ -16,10 +16,14 @@ const metaRelatedTask = "io.modelcontextprotocol/related-task"
 // it as any other.
 const researchTool = "simulate-research-query"
 
+// interpretation answers what the server asks about an ambiguous topic. A direct
+// client may be asked between two requests, so that it has to be the client's.
+var interpretation = peer.Answers{"elicitation/create": object{"action": "accept", "content": object{"interpretation": "snake"}}}
+
 func research() []step {
 	return []step{
 		researching("a clear topic", object{"topic": "clocks"}),
-		// Over HTTP the server cannot ask, and says so in its result.
+		// Over Streamable HTTP the server cannot ask, and says so in its result.
 		researching("an ambiguous topic", object{"topic": "python", "ambiguous": true}),
 	}
 }
@@ -28,10 +32,11 @@ func researching(what string, arguments object) step {
 	s := tool(researchTool, arguments)
 	s.what = what
 	s.play = func(ctx context.Context, c client) ([]peer.Outcome, error) {
+		r := toolCall(researchTool, arguments)
 		if legacy, ok := c.(*peer.Legacy); ok {
-			return outcomes(driven(ctx, legacy, toolCall(researchTool, arguments)))
+			return outcomes(driven(ctx, legacy, r))
 		}
-		return outcomes(c.Call(ctx, toolCall(researchTool, arguments)))
+		return outcomes(c.Call(ctx, r))
 	}
 	return s
 }
@@ -39,6 +44,7 @@ func researching(what string, arguments object) step {
 // driven calls a tool as a task and follows the task to its result.
 func driven(ctx context.Context, c *peer.Legacy, r peer.Request) (peer.Outcome, error) {
 	r.Params["task"] = object{}
+	before := len(c.Asked())
 	created, err := c.Call(ctx, r)
 	if err != nil {
 		return created, err
@@ -52,6 +58,7 @@ func driven(ctx context.Context, c *peer.Legacy, r peer.Request) (peer.Outcome, 
 			o, err := c.Call(ctx, peer.Request{Method: "tasks/result", Params: params})
 			o.Method = r.Method
 			o.Result = withoutTask(o.Result)
+			o.Asked = withoutTasks(c.Asked()[before:])
 			return o, err
 		case "working", "input_required":
 		default:
@@ -68,6 +75,14 @@ func driven(ctx context.Context, c *peer.Legacy, r peer.Request) (peer.Outcome, 
 		}
 		task, _ = got.Result.(map[string]any)
 	}
+}
+
+// withoutTasks takes off questions whose task they are of.
+func withoutTasks(asked []peer.Question) []peer.Question {
+	for i, q := range asked {
+		asked[i].Params = withoutTask(q.Params)
+	}
+	return asked
 }
 
 // withoutTask takes off a result what says whose task it is of.

@@ -4,53 +4,74 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
 )
 
-// LegacyVersion is the revision that [Legacy] speaks.
+// LegacyVersion is the revision that [Legacy] asks for.
 const LegacyVersion = "2025-11-25"
+
+// transport is the way of a legacy session.
+type transport interface {
+	// request sends a request and hands each what comes for it, until each has
+	// what it wants. A transport with one stream for all of a session hands it
+	// everything that comes meanwhile.
+	request(ctx context.Context, id int64, body any, each func(message) (more bool, err error)) error
+	// tell sends a message that gets no response.
+	tell(ctx context.Context, body any) error
+	// listen hands push what comes for no request, once there is a session. It
+	// returns when the transport hears.
+	listen(ctx context.Context, push func(context.Context, message) error) error
+	// close ends the session, and says what broke it before, if anything did.
+	close(ctx context.Context) error
+}
 
 // Legacy is a client with a session.
 type Legacy struct {
-	url      string
+	way      transport
 	identity Identity
-	http     *http.Client
 	ids      atomic.Int64
-	session  string
 	level    string // of log messages, as far as it was set
 	hello    Outcome
-	cancel   context.CancelFunc // ends the GET stream
-	ended    chan error         // how the GET stream ended
 
 	mu      sync.Mutex     // guards what follows
 	tasks   map[string]any // answers that the server comes for
 	asked   []Question
-	log     []any // log messages of the GET stream
+	log     []any // log messages beside a request
 	filter  Filter
 	updates chan Update // nil without a listener
 	lost    error       // why an update could not be kept
 }
 
-// Connect opens a session and its GET stream.
+// Connect opens a session over Streamable HTTP, with its GET stream.
 func Connect(ctx context.Context, url string, identity Identity) (*Legacy, error) {
-	c := &Legacy{url: url, identity: identity, http: &http.Client{Transport: &http.Transport{DisableCompression: true}}}
-	var err error
+	return begin(ctx, newStreamable(url), identity)
+}
+
+// begin opens the session, or closes the transport.
+func begin(ctx context.Context, way transport, identity Identity) (*Legacy, error) {
+	c := &Legacy{way: way, identity: identity}
+	if err := c.begin(ctx); err != nil {
+		return nil, errors.Join(err, way.close(ctx))
+	}
+	return c, nil
+}
+
+func (c *Legacy) begin(ctx context.Context) (err error) {
 	if c.hello, err = c.Call(ctx, Request{Method: "initialize", Params: map[string]any{
-		"protocolVersion": LegacyVersion, "capabilities": withTasks(identity.Capabilities), "clientInfo": identity.info(),
+		"protocolVersion": LegacyVersion, "capabilities": withTasks(c.identity.Capabilities), "clientInfo": c.identity.info(),
 	}}); err != nil {
-		return nil, err
+		return err
 	}
-	if c.hello.Error != nil || c.session == "" {
-		return nil, fmt.Errorf("initialize: error %v, session %q", c.hello.Error, c.session)
+	if c.hello.Error != nil {
+		return fmt.Errorf("initialize: error %v", c.hello.Error)
 	}
-	if err := c.tell(ctx, map[string]any{"jsonrpc": "2.0", "method": "notifications/initialized"}); err != nil {
-		return nil, err
+	if err := c.way.tell(ctx, map[string]any{"jsonrpc": "2.0", "method": "notifications/initialized"}); err != nil {
+		return err
 	}
-	return c, c.open(ctx)
+	return c.way.listen(ctx, c.push)
 }
 
 // Hello returns what the server said at initialize.
@@ -64,63 +85,9 @@ func (c *Legacy) Asked() []Question {
 }
 
 // Close ends the session.
-func (c *Legacy) Close(ctx context.Context) error {
-	c.cancel()
-	err := <-c.ended
-	if errors.Is(err, context.Canceled) {
-		err = nil
-	}
-	request, failure := http.NewRequestWithContext(ctx, http.MethodDelete, c.url, nil)
-	if failure != nil {
-		return errors.Join(err, failure)
-	}
-	c.head(request)
-	response, failure := c.http.Do(request)
-	if failure != nil {
-		return errors.Join(err, failure)
-	}
-	failure = response.Body.Close()
-	c.http.CloseIdleConnections()
-	return errors.Join(err, failure)
-}
+func (c *Legacy) Close(ctx context.Context) error { return c.way.close(ctx) }
 
-func (c *Legacy) head(request *http.Request) {
-	if c.session != "" {
-		request.Header.Set("Mcp-Session-Id", c.session)
-		request.Header.Set("MCP-Protocol-Version", LegacyVersion)
-	}
-}
-
-// open opens the GET stream and waits until the server has accepted it.
-func (c *Legacy) open(ctx context.Context) error {
-	ctx, c.cancel = context.WithCancel(ctx)
-	c.ended = make(chan error, 1)
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url, nil)
-	if err != nil {
-		return err
-	}
-	request.Header.Set("Accept", "text/event-stream")
-	c.head(request)
-	response, err := c.http.Do(request)
-	if err != nil {
-		return fmt.Errorf("open the GET stream: %w", err)
-	}
-	if response.StatusCode != http.StatusOK {
-		_ = response.Body.Close()
-		return fmt.Errorf("open the GET stream: HTTP %d", response.StatusCode)
-	}
-	go func() { // ends with ctx, which Close cancels and waits
-		err := events(response.Body, func(m message) (bool, error) { return true, c.push(ctx, m) })
-		_ = response.Body.Close()
-		if err == nil {
-			err = ErrEnded
-		}
-		c.ended <- fmt.Errorf("the GET stream: %w", err)
-	}()
-	return nil
-}
-
-// push takes what comes on the GET stream.
+// push takes what comes for no request.
 func (c *Legacy) push(ctx context.Context, m message) error {
 	params, err := Decode(m.Params)
 	if err != nil {
@@ -144,7 +111,7 @@ func (c *Legacy) push(ctx context.Context, m message) error {
 	return nil
 }
 
-// answer answers a question of the server with a POST of its own. o may be nil.
+// answer answers a question of the server. o may be nil.
 func (c *Legacy) answer(ctx context.Context, r Request, m message, o *Outcome) error {
 	params, err := Decode(m.Params)
 	if err != nil {
@@ -153,7 +120,7 @@ func (c *Legacy) answer(ctx context.Context, r Request, m message, o *Outcome) e
 	reply := map[string]any{"jsonrpc": "2.0", "id": m.ID}
 	if m.Method == "ping" {
 		reply["result"] = map[string]any{}
-		return c.tell(ctx, reply)
+		return c.way.tell(ctx, reply)
 	}
 	if m.Method == "tasks/get" || m.Method == "tasks/result" {
 		if result := c.serve(m.Method, params); result != nil {
@@ -161,7 +128,7 @@ func (c *Legacy) answer(ctx context.Context, r Request, m message, o *Outcome) e
 		} else {
 			reply["error"] = map[string]any{"code": -32602, "message": "Task not found"}
 		}
-		return c.tell(ctx, reply)
+		return c.way.tell(ctx, reply)
 	}
 	params, asTask := without(params, "task")
 	q := question(m.Method, params)
@@ -180,24 +147,11 @@ func (c *Legacy) answer(ctx context.Context, r Request, m message, o *Outcome) e
 	} else {
 		reply["error"] = map[string]any{"code": -32601, "message": "no answer to " + m.Method}
 	}
-	return c.tell(ctx, reply)
-}
-
-// tell posts a message that gets no response.
-func (c *Legacy) tell(ctx context.Context, body any) error {
-	request, err := post(ctx, c.url, body)
-	if err != nil {
-		return err
-	}
-	c.head(request)
-	_, err = send(c.http, request, func(m message) (bool, error) {
-		return false, fmt.Errorf("an answer to what is no request: %s%s", m.Result, m.Error)
-	})
-	return err
+	return c.way.tell(ctx, reply)
 }
 
 // Call sends a request and answers what is asked until the response comes. Log
-// messages that came on the GET stream meanwhile count as the call's, where it
+// messages that came for no request meanwhile count as the call's, where it
 // has a LogLevel: nothing else tells whose they are.
 func (c *Legacy) Call(ctx context.Context, r Request) (Outcome, error) {
 	if r.LogLevel != "" && r.LogLevel != c.level {
@@ -226,13 +180,8 @@ func (c *Legacy) Call(ctx context.Context, r Request) (Outcome, error) {
 	if params != nil {
 		body["params"] = params
 	}
-	request, err := post(ctx, c.url, body)
-	if err != nil {
-		return o, err
-	}
-	c.head(request)
 	answered := false
-	header, err := send(c.http, request, func(m message) (bool, error) {
+	err := c.way.request(ctx, id, body, func(m message) (bool, error) {
 		switch {
 		case m.isResponse():
 			answered = true
@@ -240,7 +189,10 @@ func (c *Legacy) Call(ctx context.Context, r Request) (Outcome, error) {
 		case m.ID != nil:
 			return true, c.answer(ctx, r, m, &o)
 		}
-		_, err := o.notify(m, token)
+		known, err := o.notify(m, token)
+		if err == nil && !known {
+			err = c.push(ctx, m)
+		}
 		return true, err
 	})
 	if err != nil {
@@ -248,9 +200,6 @@ func (c *Legacy) Call(ctx context.Context, r Request) (Outcome, error) {
 	}
 	if !answered {
 		return o, fmt.Errorf("%s: %w", r.Method, ErrEnded)
-	}
-	if r.Method == "initialize" {
-		c.session = header.Get("Mcp-Session-Id")
 	}
 	c.mu.Lock()
 	o.Log = append(o.Log, c.log...)
@@ -261,7 +210,7 @@ func (c *Legacy) Call(ctx context.Context, r Request) (Outcome, error) {
 	return o, nil
 }
 
-// Listen subscribes to the resources and hears what the GET stream brings.
+// Listen subscribes to the resources and hears what comes of them.
 func (c *Legacy) Listen(ctx context.Context, f Filter) (*Listener, error) {
 	updates := make(chan Update, maxUpdates)
 	c.mu.Lock()

@@ -1,0 +1,227 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/holdfast-mcp/holdfast/test/real/peer"
+)
+
+const (
+	// beside is how many servers are tried at a time.
+	beside = 3
+	// serverWithin bounds one server, both sides.
+	serverWithin = time.Minute
+)
+
+// served is the row of one server.
+type served struct {
+	server
+	said     peer.Outcome // at initialize, directly
+	offers   map[string]int
+	table    *table
+	err      error         // there is nothing to compare
+	directly bool          // err is of the direct side
+	took     time.Duration // both sides
+}
+
+// passes reports whether all is the same, or what is not is the server's fault.
+func (r served) passes() bool {
+	return r.err == nil && r.table.same() || r.fault != "" || r.directly
+}
+
+// verdict is the row's last column: what differs is ours until a fault is known.
+func (r served) verdict() string {
+	var text string
+	switch {
+	case r.directly:
+		return fmt.Sprintf("THE SERVER'S: does not work directly either: %v", r.err)
+	case r.err != nil:
+		text = r.err.Error()
+	case r.table.same():
+		return r.table.sum()
+	default:
+		text = r.table.differences()
+	}
+	if r.fault != "" {
+		return fmt.Sprintf("THE SERVER'S: %s (%s)", r.fault, text)
+	}
+	return "OURS: " + text
+}
+
+// playServers tries servers, some at a time.
+func playServers(ctx context.Context, b *bench, all []server) []served {
+	rows := make([]served, len(all))
+	places := make(chan struct{}, beside)
+	var wait sync.WaitGroup
+	for i, s := range all {
+		places <- struct{}{}
+		wait.Go(func() {
+			defer func() { <-places }()
+			began := time.Now()
+			rows[i] = b.serve(ctx, s)
+			rows[i].took = time.Since(began)
+		})
+	}
+	wait.Wait()
+	return rows
+}
+
+// serve plays the same with one server directly and, after that, through
+// Holdfast: each side finds the home as the other has.
+func (b *bench) serve(ctx context.Context, s server) served {
+	ctx, cancel := context.WithTimeoutCause(ctx, serverWithin, fmt.Errorf("no end within %v", serverWithin))
+	defer cancel()
+	home := filepath.Join(b.dir, path.Base(s.bin)+"-home")
+	s = s.at(home)
+	row := served{server: s, offers: map[string]int{}}
+	p := &pair{name: "server", capabilities: everything, steps: append(lists(), s.calls...)}
+	if s.roots != nil {
+		p.answers = rooted(s.roots)
+	}
+	all := make([]played, len(p.steps))
+	for i, step := range p.steps {
+		all[i] = played{pair: p, step: step}
+	}
+	command := peer.Command{
+		Path: b.node, Args: append([]string{filepath.Join(b.modules, ".bin", s.bin)}, s.args...), Dir: home, Env: environ(home),
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.env)) {
+		command.Env = append(command.Env, name+"="+s.env[name])
+	}
+	row.err = s.furnish(home)
+	if row.err == nil {
+		row.err = b.direct(ctx, command, p, all)
+		row.directly = row.err != nil
+	}
+	if row.err == nil {
+		row.err = s.furnish(home)
+	}
+	if row.err == nil {
+		row.err = b.through(ctx, s, command, p, all)
+	}
+	if row.err != nil {
+		return row
+	}
+	row.table = &table{}
+	for _, one := range all {
+		row.table.used(one)
+		row.offers[one.step.name] = len(entries(one.step.name, one.direct.outcomes))
+		if one.step.name == "server/discover" && len(one.direct.outcomes) == 1 {
+			row.said = one.direct.outcomes[0]
+		}
+	}
+	return row
+}
+
+func (b *bench) direct(ctx context.Context, command peer.Command, p *pair, all []played) error {
+	c, err := peer.Spawn(ctx, command, p.identity())
+	if err != nil {
+		return err
+	}
+	return act(ctx, c, p.steps, func(i int, got side) { all[i].direct = got })
+}
+
+func (b *bench) through(ctx context.Context, s server, command peer.Command, p *pair, all []played) (err error) {
+	stage := &stage{out: b.out}
+	defer func() { err = errors.Join(err, stage.lower()) }()
+	if err := stage.front(ctx, b, "holdfast-"+s.bin, slices.Sorted(maps.Keys(s.env)), command); err != nil {
+		return err
+	}
+	return act(ctx, peer.NewModern(stage.modern, p.identity()), p.steps, func(i int, got side) { all[i].modern = got })
+}
+
+// furnish makes the home anew.
+func (s server) furnish(home string) error {
+	if err := os.RemoveAll(home); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(home, 0o755); err != nil {
+		return err
+	}
+	for name, text := range s.files {
+		file := filepath.Join(home, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o644)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printServers prints a row for each server, then why something was masked.
+func printServers(out io.Writer, rows []served) {
+	wide := 0
+	for _, r := range rows {
+		wide = max(wide, len(r.name))
+	}
+	_, _ = fmt.Fprintf(out, "\npublished servers over stdio\n\n%-*s  %-12s  %-10s  %5s  %7s  %9s  %9s  %4s  %s\n",
+		wide, "server", "version", "revision", "tools", "prompts", "resources", "templates", "s", "holdfast run, against the command directly")
+	var used []string
+	passed := 0
+	for _, r := range rows {
+		result, _ := r.said.Result.(map[string]any)
+		info, _ := result["serverInfo"].(map[string]any)
+		_, _ = fmt.Fprintf(out, "%-*s  %-12v  %-10v  %5d  %7d  %9d  %9d  %4.1f  %s\n", wide, r.name, info["version"], result["protocolVersion"],
+			r.offers["tools/list"], r.offers["prompts/list"], r.offers["resources/list"], r.offers["resources/templates/list"], r.took.Seconds(), r.verdict())
+		if r.passes() {
+			passed++
+		}
+		if r.table != nil {
+			used = append(used, r.table.masked()...)
+		}
+	}
+	_, _ = fmt.Fprintln(out)
+	explain(out, used)
+	_, _ = fmt.Fprintf(out, "\n%d servers, %d pass\n", len(rows), passed)
+}
+
+// at puts a server's home where it is named.
+func (s server) at(home string) server {
+	in := func(text string) string { return strings.ReplaceAll(text, inHome, home) }
+	s.args, s.roots, s.env = slices.Clone(s.args), slices.Clone(s.roots), maps.Clone(s.env)
+	for i := range s.args {
+		s.args[i] = in(s.args[i])
+	}
+	for i := range s.roots {
+		s.roots[i] = in(s.roots[i])
+	}
+	for name := range s.env {
+		s.env[name] = in(s.env[name])
+	}
+	calls := slices.Clone(s.calls)
+	for i, step := range calls {
+		calls[i].play = func(ctx context.Context, c client) ([]peer.Outcome, error) { return step.play(ctx, moved{c, in}) }
+	}
+	s.calls = calls
+	return s
+}
+
+// moved is a client whose requests name a server's home.
+type moved struct {
+	client
+	in func(string) string
+}
+
+func (m moved) Call(ctx context.Context, r peer.Request) (peer.Outcome, error) {
+	r.Params, _ = texts(r.Params, m.in).(map[string]any)
+	return m.client.Call(ctx, r)
+}
+
+// rooted answers roots/list.
+func rooted(uris []string) peer.Answers {
+	roots := make([]any, len(uris))
+	for i, uri := range uris {
+		roots[i] = object{"uri": uri, "name": "root"}
+	}
+	return peer.Answers{methodRoots: object{"roots": roots}}
+}
