@@ -157,7 +157,7 @@ func TestReplicaOfAnotherVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range h.Size() {
-		h.Replica(i).Logs.Wait(t, `"level":"warn"`, "version that is not understood", stranger)
+		h.Replica(i).Logs.Wait(t, `"level":"warn"`, "heartbeat is not understood", "unknown version", stranger)
 	}
 	first := h.Replica(0).Send(t, CallTool("greet", nil))
 	first.Asks(t, "elicitation-1")
