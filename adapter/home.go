@@ -103,7 +103,11 @@ func (r *homeRound) find(until time.Time) error {
 	}
 	keeper := r.named
 	if r.named = ""; keeper == "" {
-		keeper = r.up.Server.Keeper(r.ctx, &r.key, credentials(r.req), r.past)
+		var err error
+		keeper, err = r.up.Server.Keeper(r.ctx, &r.key, credentials(r.req), r.past)
+		if err != nil && r.ctx.Err() == nil {
+			return asRefusal(err, false)
+		}
 	}
 	if r.ctx.Err() != nil {
 		return r.over()
@@ -319,7 +323,11 @@ func (e *Engine) beginFirst(ctx context.Context, req *Request) (servedRound, err
 		return nil, errAway
 	}
 	key := e.key(req, caps)
-	if keeper := up.Server.Keeper(ctx, &key, credentials(req), nil); keeper != "" && keeper != e.settings.Replica {
+	keeper, err := up.Server.Keeper(ctx, &key, credentials(req), nil)
+	if err != nil {
+		return nil, asRefusal(err, false)
+	}
+	if keeper != "" && keeper != e.settings.Replica {
 		return nil, away{keeper}
 	}
 	if req.Method == mcp.MethodListen {

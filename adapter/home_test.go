@@ -27,7 +27,10 @@ func (f *replicas) keeper(q query) (keeper *rig, others []*rig) {
 		f.t.Fatal(err)
 	}
 	key := f.rigs[0].key(req, caps)
-	name := f.rigs[0].upstreams["up"].Server.Keeper(f.t.Context(), &key, nil, nil)
+	name, err := f.rigs[0].upstreams["up"].Server.Keeper(f.t.Context(), &key, nil, nil)
+	if err != nil {
+		f.t.Fatal(err)
+	}
 	for i, r := range f.rigs {
 		if r.settings.Replica == name || name == "" && i == 0 {
 			keeper = r

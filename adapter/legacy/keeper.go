@@ -2,6 +2,7 @@ package legacy
 
 import (
 	"context"
+	"errors"
 	"slices"
 )
 
@@ -29,52 +30,58 @@ func (s *Server) MayKeep() bool {
 }
 
 // settle learns from the home of a key how the server is spoken to, by having it
-// open the session that is needed in any case.
-func (s *Server) settle(ctx context.Context, home string, key *Key, creds Credentials) {
+// open the session that is needed in any case. An error is the server's.
+func (s *Server) settle(ctx context.Context, home string, key *Key, creds Credentials) error {
 	answer, err := s.ask(ctx, home, &parcel{kind: askLend, key: key, creds: creds.Lasting()})
 	switch {
 	case err != nil:
+	case answer.kind == sayRefused && !errors.Is(answer.err, ErrClosed):
+		return answer.err
 	case answer.kind == sayNoIDs && answer.flag:
 		s.speaks(TransportSSE)
 		s.settled.Store(true)
 	case answer.kind == sayNoIDs || answer.kind == sayHave:
 		s.settled.Store(true)
 	}
+	return nil
 }
 
 // Keeper returns the replica that keeps the session of a key, or is to open it:
 // one that has it already, also where it is no longer the key's home, else the
 // home. "" is this one. past are replicas that take nothing new any more. It may
 // ask the peers, which takes at most a second; or as long as a session takes to
-// open, where it is not known yet how the server is spoken to.
-func (s *Server) Keeper(ctx context.Context, key *Key, creds Credentials, past []string) string {
+// open, where it is not known yet how the server is spoken to: then an error says
+// why it could not be opened.
+func (s *Server) Keeper(ctx context.Context, key *Key, creds Credentials, past []string) (string, error) {
 	set := s.settings
 	if set.Peers == nil || !set.Affinity || key.Ephemeral || !s.MayKeep() {
-		return ""
+		return "", nil
 	}
 	if e := s.existing(key); e != nil && e.keeps() {
-		return ""
+		return "", nil
 	}
 	live := slices.DeleteFunc(slices.Clone(s.live()), func(replica string) bool { return slices.Contains(past, replica) })
 	if len(live) == 0 {
-		return ""
+		return "", nil
 	}
 	home := homeOf(digestKey(set.Name, string(key.appendText(nil))), set.Peers.Self(), live)
 	if home != set.Peers.Self() && s.Lends() {
-		s.settle(ctx, home, key, creds)
+		if err := s.settle(ctx, home, key, creds); err != nil {
+			return "", err
+		}
 	}
 	switch {
 	case s.Lends():
-		return ""
+		return "", nil
 	case home != set.Peers.Self():
-		return home
+		return home, nil
 	}
 	for _, r := range s.askAll(ctx, &parcel{kind: askHave, key: key}) {
 		if r.kind == sayYes && slices.Contains(live, r.from) {
-			return r.from
+			return r.from, nil
 		}
 	}
-	return ""
+	return "", nil
 }
 
 // keeps reports whether there is a session, or soon will be.

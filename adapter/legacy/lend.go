@@ -165,7 +165,8 @@ func (s *Session) candidates(from string, eligible bool) parcel {
 	return answer
 }
 
-// candidate counts the calls that a message could be for, and returns one.
+// candidate counts the calls that a message could be for, and returns one. A
+// request of our own is none.
 func (s *Session) candidate(eligible bool, not *Exchange) (only *Exchange, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -175,7 +176,7 @@ func (s *Session) candidate(eligible bool, not *Exchange) (only *Exchange, n int
 // candidateLocked is candidate with mu held.
 func (s *Session) candidateLocked(eligible bool, not *Exchange) (only *Exchange, n int) {
 	for _, y := range s.calls {
-		if y != not && (y.eligible || !eligible) {
+		if _, ours := y.sink.(*answer); !ours && y != not && (y.eligible || !eligible) {
 			only = y
 			n++
 		}

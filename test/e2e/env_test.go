@@ -112,6 +112,16 @@ func Start(t testing.TB, o Options) *Holdfast {
 	return StartFleet(t, o)
 }
 
+// StartAlone is Start(t, o).One(), for what each replica limits: one that has no
+// others where they would keep some of its sessions.
+func StartAlone(t testing.TB, o Options) *Holdfast {
+	t.Helper()
+	if oneStream(t) {
+		return StartOne(t, o)
+	}
+	return Start(t, o).One()
+}
+
 // StartOne is Start with one replica alone in every mode, for what only a
 // replica without others does.
 func StartOne(t testing.TB, o Options) *Holdfast {

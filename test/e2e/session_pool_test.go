@@ -197,7 +197,7 @@ func TestMaxSessions(t *testing.T) {
 	server.Tool("hold", hold.holding)
 	// sessions.max is of each replica, and what one ends to make room may be a
 	// session that another has lent it: the server would not hear of that.
-	h := Start(t, Options{Upstream: to(server), Config: "sessions: {max: 2, affinity: none}"}).One()
+	h := StartAlone(t, Options{Upstream: to(server), Config: "sessions: {max: 2, affinity: none}"})
 	a := h.Open(t, CallTool("hold", nil, Bearer("a")))
 	b := h.Open(t, CallTool("hold", nil, Bearer("b")))
 	server.WaitCount("tools/call", 2)
@@ -226,7 +226,7 @@ func TestMaxSessionsBurst(t *testing.T) {
 	server.Tool("say", saying)
 	all := newGate(t)
 	holdInitialize(server, all)
-	h := Start(t, Options{Upstream: to(server), Config: "sessions: {max: 3}"}).One() // sessions.max is of each replica
+	h := StartAlone(t, Options{Upstream: to(server), Config: "sessions: {max: 3}"}) // sessions.max is of each replica
 	var streams []*Stream
 	for i := range 30 {
 		streams = append(streams, h.Open(t, CallTool("say", nil, Bearer(fmt.Sprint(i)))))
