@@ -21,7 +21,7 @@ type channel struct {
 	push    func(context.Context, message) error // nil before listen, and after leave
 	early   []message                            // what came before listen
 	left    bool
-	broken  error                                // the first failure of push
+	broken  error // the first failure of push
 }
 
 // flight is the request in flight.

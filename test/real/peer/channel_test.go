@@ -133,6 +133,9 @@ func TestSpawn(t *testing.T) {
 		t.Error(err)
 	}
 	c = spawn()
+	if _, err := c.Call(t.Context(), peer.Request{Method: "tools/list"}); err != nil { // what it asks by itself is answered then
+		t.Fatal(err)
+	}
 	if _, err := c.Call(t.Context(), peer.Request{Method: "tools/call", Params: map[string]any{"name": "die"}}); !errors.Is(err, peer.ErrEnded) || !strings.Contains(err.Error(), "the last word") {
 		t.Errorf("a call of a command that dies: %v, want its end and its last word", err)
 	}
