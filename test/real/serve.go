@@ -108,7 +108,7 @@ func (b *bench) serve(ctx context.Context, s server) served {
 	home := filepath.Join(b.dir, path.Base(s.bin)+"-home")
 	s = s.at(home)
 	row := served{server: s, offers: map[string]int{}}
-	p := &pair{name: "server", capabilities: everything, steps: append(lists(), s.calls...)}
+	p := &pair{name: "server", capabilities: everything, steps: slices.Concat(lists(), s.calls, unknown())}
 	if s.roots != nil {
 		p.answers = rooted(s.roots)
 	}
@@ -163,6 +163,14 @@ func (b *bench) through(ctx context.Context, s server, command peer.Command, p *
 	}
 	return act(ctx, peer.NewModern(stage.modern, p.identity()), p.steps, func(i int, got side) { all[i].modern = got })
 }
+
+// unknown calls a tool that no server has. How that ends is the server's own: an
+// error of the protocol, or a result that is one.
+func unknown() []step {
+	return []step{request(subject{"error", noTool}, toolCall(noTool, object{}))}
+}
+
+const noTool = "no-such-tool"
 
 // furnish makes the home anew.
 func (s server) furnish(home string) error {
