@@ -139,6 +139,13 @@ func TestMasksHideNoMoreThanTheyShould(t *testing.T) {
 			log(`{"level":"alert","data":"Alert level-message - SessionId `+id+`"}`, `{"level":"debug","data":"Debug-level message - SessionId `+id+`"}`),
 			log(`{"level":"<level>","data":"<level>-level message - SessionId <id>"}`),
 		},
+		"invented": {
+			invented, result(`{"content":[{"type":"text","text":"7 customers"}],"customers":[{"name":"A","size":3},{"name":"B","size":4}],"more":null}`),
+			result(`{"content":[{"type":"text","text":"<text>"}],"customers":[{"name":"<text>","size":"<number>"}],"more":null}`),
+		},
+		"levels over stdio": {
+			logMessages, log(`{"level":"notice","data":"Notice-level message"}`), log(`{"level":"<level>","data":"<level>-level message"}`),
+		},
 		"a level that is not the text's": {
 			logMessages, log(`{"level":"debug","data":"Error-level message - SessionId ` + id + `"}`),
 			log(`{"level":"debug","data":"Error-level message - SessionId ` + id + `"}`),

@@ -22,9 +22,14 @@ const (
 	modeStreamable = "streamableHttp"
 )
 
+const (
+	manyClients = 32
+	fewClients  = 6 // each is a process more
+)
+
 // raise raises a stage with server-everything; lower ends it.
 func raise(ctx context.Context, b *bench, mode string) (*stage, error) {
-	s := &stage{out: b.out}
+	s := &stage{out: b.out, places: manyClients}
 	if err := s.raise(ctx, b, mode); err != nil {
 		return nil, errors.Join(err, s.lower())
 	}
@@ -38,6 +43,7 @@ func (s *stage) raise(ctx context.Context, b *bench, mode string) error {
 	}
 	program := filepath.Join(b.modules, filepath.FromSlash(packageName), "dist", "index.js")
 	if mode == modeStdio {
+		s.places = fewClients
 		command := peer.Command{Path: b.node, Args: []string{program, mode}, Env: environ(home), Dir: home}
 		s.connect = func(ctx context.Context, identity peer.Identity) (*peer.Legacy, error) {
 			return peer.Spawn(ctx, command, identity)

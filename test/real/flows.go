@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"time"
 
 	"github.com/holdfast-mcp/holdfast/test/real/peer"
 )
@@ -100,4 +102,38 @@ func hearing(ctx context.Context, c client, f peer.Filter, updates int, r peer.R
 		}
 	}
 	return []peer.Outcome{o}, nil
+}
+
+// until is a tool that is called again and again until its answer ends with a
+// text: what the answer depends on comes beside.
+func until(name, end string) step {
+	s := tool(name, object{})
+	s.play = func(ctx context.Context, c client) ([]peer.Outcome, error) {
+		tick := time.NewTicker(50 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			o, err := c.Call(ctx, toolCall(name, object{}))
+			if err != nil || strings.HasSuffix(said(o), end) {
+				return outcomes(o, err)
+			}
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return nil, fmt.Errorf("%s says %q, which never ends with %q: %w", name, said(o), end, context.Cause(ctx))
+			}
+		}
+	}
+	return s
+}
+
+// said is the text of a tool's first content.
+func said(o peer.Outcome) string {
+	result, _ := o.Result.(map[string]any)
+	contents, _ := result["content"].([]any)
+	if len(contents) == 0 {
+		return ""
+	}
+	first, _ := contents[0].(map[string]any)
+	text, _ := first["text"].(string)
+	return text
 }

@@ -105,6 +105,9 @@ func (t *table) used(p played) {
 		r.differs(fmt.Sprintf("%s (client %s)", c.difference, p.pair.name))
 		return
 	}
+	if c.failure != "" {
+		r.failures++
+	}
 	if p.step.uncovered == "" {
 		r.covered = true
 		return

@@ -10,8 +10,10 @@ import (
 	"github.com/holdfast-mcp/holdfast/test/real/peer"
 )
 
-// stepWithin bounds one step; the longest listens for some five seconds.
-const stepWithin = 20 * time.Second
+// stepWithin bounds one step; the longest listens for some five seconds. The
+// first of a modern client may have to wait for a process to start, which takes
+// that long on a machine that is busy.
+const stepWithin = 40 * time.Second
 
 // side is what one side got for a step.
 type side struct {
@@ -26,11 +28,13 @@ type played struct {
 	direct, modern side
 }
 
-// play plays all pairs at once, each side's steps in turn. An error means that
+// play plays all pairs at once, as far as the stage has places, and each side's
+// steps in turn. An error means that
 // there is nothing to compare.
 func play(ctx context.Context, s *stage, pairs []pair) ([]played, error) {
 	results := make([][]played, len(pairs))
 	failures := make([]error, 2*len(pairs))
+	places := make(chan struct{}, s.places)
 	var wait sync.WaitGroup
 	for i := range pairs {
 		p := &pairs[i]
@@ -40,6 +44,8 @@ func play(ctx context.Context, s *stage, pairs []pair) ([]played, error) {
 		}
 		identity := p.identity()
 		wait.Go(func() {
+			places <- struct{}{}
+			defer func() { <-places }()
 			c, err := s.connect(ctx, identity)
 			if err != nil {
 				failures[2*i] = fmt.Errorf("connect to the server directly: %w", err)
@@ -51,6 +57,8 @@ func play(ctx context.Context, s *stage, pairs []pair) ([]played, error) {
 			continue
 		}
 		wait.Go(func() {
+			places <- struct{}{}
+			defer func() { <-places }()
 			c := peer.NewModern(s.modern, identity)
 			failures[2*i+1] = act(ctx, c, p.steps, func(j int, got side) { results[i][j].modern = got })
 		})

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -27,6 +28,7 @@ const (
 // served is the row of one server.
 type served struct {
 	server
+	version  string       // of the package
 	said     peer.Outcome // at initialize, directly
 	offers   map[string]int
 	table    *table
@@ -35,32 +37,38 @@ type served struct {
 	took     time.Duration // both sides
 }
 
-// passes reports whether all is the same, or what is not is the server's fault.
-func (r served) passes() bool {
-	return r.err == nil && r.table.same() || r.fault != "" || r.directly
-}
+// same reports whether nothing differs.
+func (r served) same() bool { return r.err == nil && r.table.same() }
+
+// passes reports whether all is the same, or what is not is known to be the
+// server's own fault. A fault that no longer shows has to go.
+func (r served) passes() bool { return r.same() == (r.fault == "") }
 
 // verdict is the row's last column: what differs is ours until a fault is known.
 func (r served) verdict() string {
-	var text string
-	switch {
-	case r.directly:
-		return fmt.Sprintf("THE SERVER'S: does not work directly either: %v", r.err)
-	case r.err != nil:
-		text = r.err.Error()
-	case r.table.same():
+	if r.same() {
+		if r.fault != "" {
+			return "STALE: all is the same, and the server is blamed: " + r.fault
+		}
 		return r.table.sum()
-	default:
+	}
+	text := ""
+	if r.err != nil {
+		text = r.err.Error()
+	} else {
 		text = r.table.differences()
 	}
-	if r.fault != "" {
+	switch {
+	case r.fault != "":
 		return fmt.Sprintf("THE SERVER'S: %s (%s)", r.fault, text)
+	case r.directly:
+		return "NOT KNOWN: it does not work directly: " + text
 	}
 	return "OURS: " + text
 }
 
 // playServers tries servers, some at a time.
-func playServers(ctx context.Context, b *bench, all []server) []served {
+func playServers(ctx context.Context, b *bench, all []server, versions map[string]string) []served {
 	rows := make([]served, len(all))
 	places := make(chan struct{}, beside)
 	var wait sync.WaitGroup
@@ -70,11 +78,26 @@ func playServers(ctx context.Context, b *bench, all []server) []served {
 			defer func() { <-places }()
 			began := time.Now()
 			rows[i] = b.serve(ctx, s)
-			rows[i].took = time.Since(began)
+			rows[i].version, rows[i].took = versions[s.name], time.Since(began)
 		})
 	}
 	wait.Wait()
 	return rows
+}
+
+// pinned are the versions that package.json names.
+func pinned(home string) (map[string]string, error) {
+	text, err := os.ReadFile(filepath.Join(home, "package.json"))
+	if err != nil {
+		return nil, err
+	}
+	var manifest struct {
+		Dependencies map[string]string `json:"dependencies"`
+	}
+	if err := json.Unmarshal(text, &manifest); err != nil {
+		return nil, fmt.Errorf("package.json: %w", err)
+	}
+	return manifest.Dependencies, nil
 }
 
 // serve plays the same with one server directly and, after that, through
@@ -85,7 +108,7 @@ func (b *bench) serve(ctx context.Context, s server) served {
 	home := filepath.Join(b.dir, path.Base(s.bin)+"-home")
 	s = s.at(home)
 	row := served{server: s, offers: map[string]int{}}
-	p := &pair{name: "server", capabilities: everything, steps: append(lists(), s.calls...)}
+	p := &pair{name: "server", capabilities: everything, steps: slices.Concat(lists(), s.calls, unknown())}
 	if s.roots != nil {
 		p.answers = rooted(s.roots)
 	}
@@ -141,6 +164,14 @@ func (b *bench) through(ctx context.Context, s server, command peer.Command, p *
 	return act(ctx, peer.NewModern(stage.modern, p.identity()), p.steps, func(i int, got side) { all[i].modern = got })
 }
 
+// unknown calls a tool that no server has. How that ends is the server's own: an
+// error of the protocol, or a result that is one.
+func unknown() []step {
+	return []step{request(subject{"error", noTool}, toolCall(noTool, object{}))}
+}
+
+const noTool = "no-such-tool"
+
 // furnish makes the home anew.
 func (s server) furnish(home string) error {
 	if err := os.RemoveAll(home); err != nil {
@@ -170,8 +201,7 @@ func printServers(out io.Writer, rows []served) {
 	passed := 0
 	for _, r := range rows {
 		result, _ := r.said.Result.(map[string]any)
-		info, _ := result["serverInfo"].(map[string]any)
-		_, _ = fmt.Fprintf(out, "%-*s  %-12v  %-10v  %5d  %7d  %9d  %9d  %4.1f  %s\n", wide, r.name, info["version"], result["protocolVersion"],
+		_, _ = fmt.Fprintf(out, "%-*s  %-12v  %-10v  %5d  %7d  %9d  %9d  %4.1f  %s\n", wide, r.name, r.version, result["protocolVersion"],
 			r.offers["tools/list"], r.offers["prompts/list"], r.offers["resources/list"], r.offers["resources/templates/list"], r.took.Seconds(), r.verdict())
 		if r.passes() {
 			passed++
@@ -182,7 +212,7 @@ func printServers(out io.Writer, rows []served) {
 	}
 	_, _ = fmt.Fprintln(out)
 	explain(out, used)
-	_, _ = fmt.Fprintf(out, "\n%d servers, %d pass\n", len(rows), passed)
+	_, _ = fmt.Fprintf(out, "\n%d servers, %d pass; * is an answer that is an error, on both sides\n", len(rows), passed)
 }
 
 // at puts a server's home where it is named.

@@ -57,6 +57,7 @@ type stage struct {
 	// connect opens a session with the server directly.
 	connect  func(ctx context.Context, identity peer.Identity) (*peer.Legacy, error)
 	modern   string // URL of Holdfast
+	places   int    // clients that play at a time
 	out      string
 	children []*proc.Child
 }

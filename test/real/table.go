@@ -15,6 +15,7 @@ type row struct {
 	masks       []string // names
 	uncovered   string   // why it is not covered
 	covered     bool     // at least one use is
+	failures    int      // uses that ended with an error
 }
 
 func (r *row) differs(how string) { r.differences = append(r.differences, how) }
@@ -129,7 +130,7 @@ func (t *table) sum() string {
 	var called []string
 	for _, r := range t.rows {
 		if r.kind != "server" {
-			called = append(called, r.name)
+			called = append(called, r.name+strings.Repeat("*", min(r.failures, 1)))
 		}
 	}
 	text := "same: lists, " + strings.Join(called, ", ")

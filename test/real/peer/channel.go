@@ -18,8 +18,10 @@ type channel struct {
 
 	mu      sync.Mutex // guards what follows; held while a message is handed on
 	current *flight
-	push    func(context.Context, message) error // nil before listen
-	broken  error                                // the first failure of push
+	push    func(context.Context, message) error // nil before listen, and after leave
+	early   []message                            // what came before listen
+	left    bool
+	broken  error // the first failure of push
 }
 
 // flight is the request in flight.
@@ -48,6 +50,8 @@ func (c *channel) take(ctx context.Context, m message) {
 		}
 	case c.push != nil:
 		c.broken = errors.Join(c.broken, c.push(ctx, m))
+	case !c.left && len(c.early) < maxUpdates:
+		c.early = append(c.early, m)
 	}
 }
 
@@ -95,10 +99,14 @@ func (c *channel) tell(ctx context.Context, body any) error {
 	return c.post(ctx, text)
 }
 
-func (c *channel) listen(_ context.Context, push func(context.Context, message) error) error {
+func (c *channel) listen(ctx context.Context, push func(context.Context, message) error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.push = push
+	for _, m := range c.early {
+		c.broken = errors.Join(c.broken, push(ctx, m))
+	}
+	c.early = nil
 	return nil
 }
 
@@ -106,6 +114,6 @@ func (c *channel) listen(_ context.Context, push func(context.Context, message) 
 func (c *channel) leave() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.push = nil
+	c.push, c.left = nil, true
 	return c.broken
 }

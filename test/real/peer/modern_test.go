@@ -12,12 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/holdfast-mcp/holdfast/test/real/peer"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var identity = peer.Identity{
 	Name: "test", Capabilities: map[string]any{"elicitation": map[string]any{}},
