@@ -87,7 +87,7 @@ func Start(c *Command, log zerolog.Logger) (*Process, error) {
 		return nil, fmt.Errorf("%w: %w", ErrNotRunnable, err)
 	}
 	c.Guard.begins(cmd.Process.Pid)
-	p.lines = newLines(out, c.MaxLine)
+	p.lines = newLines(out, outputBuffer, c.MaxLine)
 	p.wg.Add(2)
 	go func() {
 		defer p.wg.Done()
@@ -103,6 +103,7 @@ func Start(c *Command, log zerolog.Logger) (*Process, error) {
 
 // reap waits for the process.
 func (p *Process) reap() {
+	awaitExit(p.PID())
 	if err := p.cmd.Wait(); err != nil {
 		p.state = err
 	} else {
