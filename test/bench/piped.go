@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -72,9 +73,13 @@ func (b *trial) wrapped(ctx context.Context, takes time.Duration, flags ...strin
 	}
 	args := append(append([]string{program, "run"}, flags...), b.serve...)
 	args = append(append(args, "--"), server...)
-	b.command(strings.NewReplacer(b.temp, "$TEMP", server[0], "$BENCH").Replace(strings.Join(args, " ")))
+	shown := strings.NewReplacer(b.temp, "$TEMP", server[0], "$BENCH", b.root, ".").Replace(strings.Join(args, " "))
+	b.command(addresses.ReplaceAllString(shown, "127.0.0.1:PORT"))
 	return args, nil
 }
+
+// addresses that are shown would differ from start to start.
+var addresses = regexp.MustCompile(`127\.0\.0\.1:\d+`)
 
 // startRun starts holdfast run for clients over HTTP, and does not wait for it.
 func (b *trial) startRun(ctx context.Context, takes time.Duration) (*replica, error) {

@@ -13,6 +13,9 @@ import (
 // sessionSteps is in how many steps sessions are opened.
 const sessionSteps = 8
 
+// betweenSessions is how many calls are enough for some collections of garbage.
+const betweenSessions = 10_000
+
 // childSessions measures what a session with a process costs: Holdfast's own
 // memory, and the process's beside it.
 func (b *trial) childSessions(ctx context.Context) error {
@@ -25,12 +28,16 @@ func (b *trial) childSessions(ctx context.Context) error {
 		return err
 	}
 	b.say("sessions over stdio: %d", b.sessions)
-	// One client after the other, so that connections are no part of it; but what
-	// a call needs once is there before.
+	// One client after the other, so that connections are no part of it. Calls on
+	// one session go on before memory is read: what opening the others has left
+	// behind would lie uncollected for as long as nothing happens.
 	first := load.NewModernAs(load.Manner{Token: "first"}, r.addr, endpoint, 0)
 	defer first.Close()
-	b.fault("warming up before sessions over stdio", load.Each(ctx, 1, 2000, func(int, int) error { return first.Echo() }))
-	before, err := settled(ctx, r.PID())
+	busy := func() (float64, error) {
+		b.fault("calls between sessions over stdio", load.Each(ctx, 1, betweenSessions, func(int, int) error { return first.Echo() }))
+		return settled(ctx, r.PID())
+	}
+	before, err := busy()
 	if err != nil {
 		return err
 	}
@@ -49,7 +56,7 @@ func (b *trial) childSessions(ctx context.Context) error {
 		}
 		curve = append(curve, stat.Point{X: float64(to), Y: float64(rss)})
 	}
-	after, err := settled(ctx, r.PID())
+	after, err := busy()
 	if err != nil {
 		return err
 	}
@@ -75,7 +82,7 @@ func (b *trial) childSessions(ctx context.Context) error {
 		Rows: [][]string{{
 			fmt.Sprint(b.sessions), report.Number(own), report.Number(stat.Slope(curve) / (1 << 10)), report.Number(before / (1 << 20)), report.Number(beside),
 		}},
-		Note: "resident memory; own: after settling less that before, divided, without the processes; slope: while they were opened, with what is not collected yet",
+		Note: "resident memory; own: after settling less that before, divided, without the processes, with calls on another session before both; slope: while they were opened, with what is not collected yet",
 	})
 	b.figure("session over stdio: Holdfast's own resident memory", " KiB", own, report.Number(beside)+" KiB, the process itself")
 	return nil

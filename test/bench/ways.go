@@ -13,6 +13,7 @@ import (
 
 // ways are those to a server over stdio.
 type ways struct {
+	chart   string // its file's name
 	callers int
 	takes   time.Duration // of a call at the server
 	mute    bool          // the callers cannot be asked anything
