@@ -50,6 +50,10 @@ func TestOptionsRefuse(t *testing.T) {
 		{"-concurrency 65", "between 1 and 64"},
 		{"-slice -1s", "-slice"},
 		{"-get 200", "-get"},
+		{"-only stdio -targets direct", "-only stdio"},
+		{"-sessions 7", "-sessions: 7"},
+		{"-starts 0", "-starts: 0"},
+		{"-takes -1s", "-takes"},
 		{"more", `"more"`},
 	} {
 		var stderr bytes.Buffer
@@ -143,5 +147,60 @@ func TestRunMeasuresTheServerItself(t *testing.T) {
 	}
 	if left, err := proc.Children(os.Getpid()); err != nil || len(left) != 0 {
 		t.Errorf("processes left: %v, %v", left, err)
+	}
+}
+
+// TestServersOverStdioAreMeasuredDirectly: both ways of sharing, against the time
+// that their calls take.
+func TestServersOverStdioAreMeasuredDirectly(t *testing.T) {
+	b := &trial{report: &report.Report{}, progress: io.Discard}
+	b.rounds, b.slice = 2, 50*time.Millisecond
+	const callers, takes = 4, 5 * time.Millisecond
+	for _, mute := range []bool{true, false} {
+		s := &pipeScene{}
+		defer s.stop()
+		if err := b.setDirect(t.Context(), s, ways{callers: callers, takes: takes, mute: mute}); err != nil {
+			t.Fatal(err)
+		}
+		want := callers
+		if mute {
+			want = 1
+		}
+		if got, err := s.ways[0].servers(); err != nil || got != want {
+			t.Errorf("mute %v: %d servers, %v, want %d", mute, got, err, want)
+		}
+		if got, err := serversOf(os.Getpid()); err != nil || len(got) != want {
+			t.Errorf("mute %v: processes %v, %v, want %d", mute, got, err, want)
+		}
+		op := client.Echo
+		if !mute {
+			op = client.Ask
+		}
+		all, err := b.takeTurns(t.Context(), "calls", s.targets, op)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Duration(median(all, atPipes, p50) * 1000); took < takes {
+			t.Errorf("mute %v: calls that take %s took %s", mute, takes, took)
+		}
+		s.stop()
+	}
+	if len(b.report.Faults) != 0 {
+		t.Errorf("faults: %q", b.report.Faults)
+	}
+}
+
+func TestFirstAnswerOfTheServerItself(t *testing.T) {
+	b := &trial{report: &report.Report{}, progress: io.Discard}
+	var f firstAnswers
+	if err := b.startDirect(t.Context(), &f); err != nil {
+		t.Fatal(err)
+	}
+	if len(f.direct) != 1 || f.direct[0] <= 0 {
+		t.Errorf("got %v", f.direct)
+	}
+	f = firstAnswers{direct: []float64{10, 30, 20}}
+	if got := f.later([]float64{15, 31, 22}); got != 2 {
+		t.Errorf("the median of what each came later is %v, want 2", got)
 	}
 }

@@ -22,6 +22,7 @@ type options struct {
 	listen      string
 	peer        string
 	get         string
+	takes       time.Duration
 	targets     []string
 	only        string
 	quick       bool
@@ -33,6 +34,8 @@ type options struct {
 	beside      int
 	resumes     int
 	meeting     int
+	sessions    int
+	starts      int
 	out         string
 	binary      string
 	serve       []string
@@ -44,13 +47,14 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	var o options
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(stderr)
-	f.StringVar(&o.role, "role", "bench", "`what` this process is: bench, mock (the legacy server) or nats (the plain NATS server that the replicas' bus is compared with)")
+	f.StringVar(&o.role, "role", "bench", "`what` this process is: bench, mock (the legacy server), stdio (the same over stdio) or nats (the plain NATS server that the replicas' bus is compared with)")
 	f.StringVar(&o.listen, "listen", "127.0.0.1:0", "`address` of the mock, or of the route of the NATS server")
 	f.StringVar(&o.peer, "peer", "", "`address` of the other NATS server's route")
 	f.StringVar(&o.get, "get", "hold", "what the mock does with GET: hold (a silent stream) or 405")
+	f.DurationVar(&o.takes, "takes", 0, "how long a call of the server over stdio takes before it is answered, or asks")
 	targets := f.String("targets", "direct,nginx,holdfast", "`what` takes turns")
-	f.StringVar(&o.only, "only", "", "one `part` only: plain, mrtr, parked, hop (from one replica to another) or replicas (1, 2, 3 and 4 of them)")
-	f.BoolVar(&o.quick, "quick", false, "fewer and shorter slices: less than half a minute")
+	f.StringVar(&o.only, "only", "", "one `part` only: plain, mrtr, parked, hop (from one replica to another), replicas (1, 2, 3 and 4 of them) or stdio")
+	f.BoolVar(&o.quick, "quick", false, "fewer and shorter slices")
 	f.IntVar(&o.rounds, "rounds", 8, "slices of each target")
 	f.DurationVar(&o.slice, "slice", 1500*time.Millisecond, "length of a slice")
 	f.IntVar(&o.concurrency, "concurrency", 16, "calls at a time, 1 to 64")
@@ -59,10 +63,12 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	f.IntVar(&o.beside, "beside", 160, "parked calls beside which others are timed; the same is done beside 16 times as many")
 	f.IntVar(&o.resumes, "resumes", 800, "resumes in a slice of those through another replica")
 	f.IntVar(&o.meeting, "meeting", 1000, "resumes through another replica that are in flight at once")
+	f.IntVar(&o.sessions, "sessions", 96, "sessions over stdio, each with a process, of which the memory is measured")
+	f.IntVar(&o.starts, "starts", 15, "starts of a server over stdio, of which the first answer is timed")
 	f.StringVar(&o.out, "out", "test/bench/out", "`folder` for the report, in the checkout")
 	f.StringVar(&o.binary, "holdfast", "", "`program` to measure instead of building the checkout's")
 	serve := f.String("serve", "", "further `flags` for holdfast serve, separated by spaces")
-	f.DurationVar(&o.limit, "limit", 8*time.Minute, "end of the run, whatever it is doing")
+	f.DurationVar(&o.limit, "limit", 12*time.Minute, "end of the run, whatever it is doing")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
@@ -90,6 +96,12 @@ func (o *options) shorten(given map[string]bool) {
 	if !given["resumes"] {
 		o.resumes = 200
 	}
+	if !given["sessions"] {
+		o.sessions = 24
+	}
+	if !given["starts"] {
+		o.starts = 5
+	}
 }
 
 func (o *options) check(rest []string) error {
@@ -105,9 +117,9 @@ func (o *options) check(rest []string) error {
 		flag, value string
 		allowed     []string
 	}{
-		{"role", o.role, []string{"bench", "mock", "nats"}},
+		{"role", o.role, []string{"bench", "mock", "stdio", "nats"}},
 		{"get", o.get, []string{"hold", "405"}},
-		{"only", o.only, []string{"", "plain", "mrtr", "parked", "hop", "replicas"}},
+		{"only", o.only, []string{"", "plain", "mrtr", "parked", "hop", "replicas", "stdio"}},
 	} {
 		if !slices.Contains(choice.allowed, choice.value) {
 			return fmt.Errorf("-%s: %q is none of %q", choice.flag, choice.value, choice.allowed)
@@ -124,6 +136,8 @@ func (o *options) check(rest []string) error {
 		{"beside", o.beside, 1, 6000},
 		{"resumes", o.resumes, 1, 10_000},
 		{"meeting", o.meeting, 1, 10_000},
+		{"sessions", o.sessions, 8, 1000},
+		{"starts", o.starts, 1, 1000},
 	} {
 		if number.value < number.from || number.value > number.to {
 			return fmt.Errorf("-%s: %d is not between %d and %d", number.flag, number.value, number.from, number.to)
@@ -131,6 +145,9 @@ func (o *options) check(rest []string) error {
 	}
 	if o.only != "" && o.only != "plain" && o.only != "mrtr" && !o.has(holdfast) {
 		return fmt.Errorf("-only %s: that can be measured of holdfast alone, and -targets leaves it out", o.only)
+	}
+	if o.takes < 0 || o.takes > time.Minute {
+		return fmt.Errorf("-takes: %s is not between 0s and 1m", o.takes)
 	}
 	if o.slice <= 0 {
 		return fmt.Errorf("-slice: %s is not above zero", o.slice)
@@ -146,6 +163,7 @@ func (o *options) does(part string) bool { return o.only == "" || o.only == part
 
 // String is what the figures depend on.
 func (o options) String() string {
-	return fmt.Sprintf("concurrency %d, %d slices of %s for each target, %d parked calls %d times, %d resumes in a slice of those between replicas",
-		o.concurrency, o.rounds, o.slice, o.parked, o.repeats, o.resumes)
+	return fmt.Sprintf("concurrency %d, %d slices of %s for each target, %d parked calls %d times, %d resumes in a slice of those between replicas, "+
+		"%d sessions and %d starts over stdio",
+		o.concurrency, o.rounds, o.slice, o.parked, o.repeats, o.resumes, o.sessions, o.starts)
 }

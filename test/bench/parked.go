@@ -78,9 +78,9 @@ func (l *lot) warm(ctx context.Context) load.Result {
 	})
 }
 
-// settled returns the replica's resident memory once it has stayed within half
+// settled returns a process's resident memory once it has stayed within half
 // a per cent for a second, or after eight seconds.
-func (l *lot) settled(ctx context.Context) (float64, error) {
+func settled(ctx context.Context, pid int) (float64, error) {
 	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()
 	var last []float64
@@ -90,7 +90,7 @@ func (l *lot) settled(ctx context.Context) (float64, error) {
 			return 0, context.Cause(ctx)
 		case <-tick.C:
 		}
-		rss, err := proc.RSS(l.replica.PID())
+		rss, err := proc.RSS(pid)
 		if err != nil {
 			return 0, err
 		}
@@ -165,14 +165,14 @@ func (b *trial) parkOnce(ctx context.Context) (p parking, err error) {
 	}
 	defer l.stop()
 	b.fault("warming up before parking", l.warm(ctx))
-	before, err := l.settled(ctx)
+	before, err := settled(ctx, l.replica.PID())
 	if err != nil {
 		return p, err
 	}
 	if err := p.fill(ctx, b, l, before); err != nil {
 		return p, err
 	}
-	after, err := l.settled(ctx)
+	after, err := settled(ctx, l.replica.PID())
 	if err != nil {
 		return p, err
 	}

@@ -37,6 +37,9 @@ func (b *trial) parts() []func(context.Context) error {
 	if b.does("replicas") && b.has(holdfast) {
 		parts = append(parts, b.several)
 	}
+	if b.does("stdio") && b.has(holdfast) {
+		parts = append(parts, b.stdio)
+	}
 	return parts
 }
 
@@ -69,4 +72,9 @@ func (b *trial) goal(what string, bound report.Bound, limit float64, unit string
 	b.report.Goals = append(b.report.Goals, report.Goal{
 		What: what, Bound: bound, Limit: limit, Unit: unit, Measured: report.Figure(measured), Floor: floor,
 	})
+}
+
+// figure notes a figure that has no goal, beside what it is compared with.
+func (b *trial) figure(what, unit string, measured float64, floor string) {
+	b.goal(what, report.Reported, 0, unit, measured, floor)
 }

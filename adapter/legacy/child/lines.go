@@ -27,11 +27,14 @@ type lines struct {
 	long []byte // a line that did not fit the reader's buffer
 }
 
-// bufferSize holds most lines whole.
-const bufferSize = 16 << 10
+// outputBuffer and stderrBuffer hold most lines whole of the one and the other.
+const (
+	outputBuffer = 16 << 10
+	stderrBuffer = 1 << 10
+)
 
-func newLines(r io.Reader, limit int) lines {
-	return lines{from: bufio.NewReaderSize(r, bufferSize), max: limit}
+func newLines(r io.Reader, buffer, limit int) lines {
+	return lines{from: bufio.NewReaderSize(r, buffer), max: limit}
 }
 
 // next returns the next line without its end, valid until the next call, or a

@@ -74,6 +74,10 @@ func Start(c *Command, log zerolog.Logger) (*Process, error) {
 	if err == nil {
 		p.raw, err = p.stdin.SyscallConn()
 	}
+	var out *pipe
+	if err == nil {
+		out, err = newPipe(p.stdout)
+	}
 	if err == nil {
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = theirs[0], theirs[1], theirs[2]
 		err = cmd.Start()
@@ -83,7 +87,7 @@ func Start(c *Command, log zerolog.Logger) (*Process, error) {
 		return nil, fmt.Errorf("%w: %w", ErrNotRunnable, err)
 	}
 	c.Guard.begins(cmd.Process.Pid)
-	p.lines = newLines(p.stdout, c.MaxLine)
+	p.lines = newLines(out, outputBuffer, c.MaxLine)
 	p.wg.Add(2)
 	go func() {
 		defer p.wg.Done()
@@ -99,6 +103,7 @@ func Start(c *Command, log zerolog.Logger) (*Process, error) {
 
 // reap waits for the process.
 func (p *Process) reap() {
+	awaitExit(p.PID())
 	if err := p.cmd.Wait(); err != nil {
 		p.state = err
 	} else {

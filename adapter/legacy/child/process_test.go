@@ -291,7 +291,7 @@ func FuzzLines(f *testing.F) {
 		if limit < 0 || limit > 1<<20 {
 			return
 		}
-		l := newLines(iotestHalf(text), limit)
+		l := newLines(iotestHalf(text), outputBuffer, limit)
 		var got, want []string
 		for {
 			line, err := l.next()

@@ -39,7 +39,7 @@ func (t *tail) String() string {
 
 // listen logs what comes on standard error, until it ends.
 func listen(from io.Reader, keep *tail, log zerolog.Logger) {
-	l := newLines(from, maxSaid)
+	l := newLines(from, stderrBuffer, maxSaid)
 	for {
 		line, err := l.next()
 		var long *LongLine

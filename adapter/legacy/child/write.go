@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"syscall"
 	"time"
 )
 
@@ -38,7 +37,7 @@ func (p *Process) TryWrite(line []byte, timeout time.Duration) bool {
 	}
 	n := 0
 	err := p.raw.Write(func(fd uintptr) bool {
-		n, _ = syscall.Write(int(fd), line)
+		n, _ = writePipe(fd, line)
 		return true
 	})
 	if err != nil || n <= 0 {

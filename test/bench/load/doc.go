@@ -6,7 +6,8 @@
 // to a server, directly or through a plain proxy: it has a session, reads the
 // question on the call's event stream and posts the answer. Both check that
 // each call ends with its own result. [Spread] is a modern client of several
-// replicas. A client belongs to one goroutine at a
+// replicas. [Piped] is a legacy client of a server's pipes, which [Lines] are; a
+// modern client can be at them too. A client belongs to one goroutine at a
 // time; [Run] and [Each] use one client in each concurrency slot, [InTurn] uses
 // one after the other.
 package load

@@ -7,32 +7,67 @@ import (
 	"github.com/holdfast-mcp/holdfast/test/bench/wire"
 )
 
+// Manner is how a modern client talks.
+type Manner struct {
+	// Mute clients declare no capability: they cannot be asked anything.
+	Mute bool
+	// Token tells a client's requests over HTTP apart from those of others.
+	Token string
+}
+
 // meta is what every modern request carries. Spec 2026-07-28, basic/index,
 // "_meta", "Per-request protocol fields".
-const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
-	`"io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1.0.0"},` +
-	`"io.modelcontextprotocol/clientCapabilities":{"elicitation":{"form":{}}}}`
+func (m Manner) meta() string {
+	capabilities := `{"elicitation":{"form":{}}}`
+	if m.Mute {
+		capabilities = `{}`
+	}
+	return `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
+		`"io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1.0.0"},` +
+		`"io.modelcontextprotocol/clientCapabilities":` + capabilities + `}`
+}
 
-// modernHeaders is the head of a modern request up to the length of its body.
-// Spec 2026-07-28, basic/transports/streamable-http, "Request Metadata".
-func modernHeaders(addr, path, method, name string) string {
+// carrier brings a client's requests to where they are answered.
+type carrier interface {
+	// message sends a request and returns the one message that answers it, valid
+	// until the next request.
+	message(request []byte) ([]byte, error)
+	Close()
+}
+
+// headers makes the head of a request, up to the length of its body.
+type headers func(method, name string) string
+
+// lineHeaders is for lines, which have none.
+func lineHeaders(string, string) string { return "" }
+
+// modernHeaders are those of requests to an endpoint. Spec 2026-07-28,
+// basic/transports/streamable-http, "Request Metadata".
+func (m Manner) modernHeaders(addr, path string) headers {
+	return func(method, name string) string { return m.modernHead(addr, path, method, name) }
+}
+
+func (m Manner) modernHead(addr, path, method, name string) string {
 	headers := "POST " + path + " HTTP/1.1\r\nHost: " + addr + "\r\nContent-Type: application/json\r\n" +
 		"Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2026-07-28\r\nMcp-Method: " + method + "\r\n"
 	if name != "" {
 		headers += "Mcp-Name: " + name + "\r\n"
 	}
+	if m.Token != "" {
+		headers += "Authorization: Bearer " + m.Token + "\r\n"
+	}
 	return headers
 }
 
 // modernCall is the body of a call; what a retry adds comes before the meta.
-func modernCall(tool, added string) string {
+func modernCall(tool, meta string) string {
 	return `{"jsonrpc":"2.0","id":` + idMark + `,"method":"tools/call","params":{"name":"` + tool +
-		`","arguments":{"text":"bench-` + textMark + `"},` + added + meta + `}}`
+		`","arguments":{"text":"bench-` + textMark + `"},` + meta + `}}`
 }
 
 // Modern is one client of the revision 2026-07-28.
 type Modern struct {
-	conn           *Conn
+	via            carrier
 	echo, discover *request
 	asking         [tools]asking
 	body, text     []byte // of a retry
@@ -61,32 +96,45 @@ type asking struct {
 	before, after []byte // what a retry adds stands between them
 }
 
-func newAsking(addr, path string, t tool) asking {
-	a := asking{headers: modernHeaders(addr, path, "tools/call", t.String())}
-	a.call = newRequest(a.headers, modernCall(t.String(), ""))
-	body := a.call.text[a.call.body:]
+func newAsking(head headers, t tool, meta string) asking {
+	a := asking{headers: head("tools/call", t.String())}
+	body := modernCall(t.String(), meta)
+	a.call = newRequest(a.headers, body)
 	cut := len(body) - len(meta) - len("}}")
-	a.before = append([]byte(nil), body[:cut]...)
-	a.after = append([]byte(nil), body[cut:]...)
+	a.before, a.after = []byte(body[:cut]), []byte(body[cut:])
 	return a
 }
 
 // NewModern returns the client of a slot, which talks to the endpoint path at addr.
 func NewModern(addr, path string, slot int) *Modern {
+	return NewModernAs(Manner{}, addr, path, slot)
+}
+
+// NewModernAs is NewModern for a client with manners of its own.
+func NewModernAs(manner Manner, addr, path string, slot int) *Modern {
+	return newModern(NewConn(addr), manner.modernHeaders(addr, path), manner.meta(), slot)
+}
+
+// NewModernOn returns the client of a slot on pipes, which all slots may share.
+func NewModernOn(l *Lines, manner Manner, slot int) *Modern {
+	return newModern(caller{l, slot}, lineHeaders, manner.meta(), slot)
+}
+
+func newModern(via carrier, head headers, meta string, slot int) *Modern {
 	m := &Modern{
-		conn:     NewConn(addr),
-		echo:     newRequest(modernHeaders(addr, path, "tools/call", "echo"), modernCall("echo", "")),
-		discover: newRequest(modernHeaders(addr, path, "server/discover", ""), `{"jsonrpc":"2.0","id":`+idMark+`,"method":"server/discover","params":{`+meta+`}}`),
+		via:      via,
+		echo:     newRequest(head("tools/call", "echo"), modernCall("echo", meta)),
+		discover: newRequest(head("server/discover", ""), `{"jsonrpc":"2.0","id":`+idMark+`,"method":"server/discover","params":{`+meta+`}}`),
 		id:       first + uint64(slot)*perSlot,
 	}
 	for t := range tools {
-		m.asking[t] = newAsking(addr, path, t)
+		m.asking[t] = newAsking(head, t, meta)
 	}
 	return m
 }
 
-// Close closes the client's connection.
-func (m *Modern) Close() { m.conn.Close() }
+// Close closes the client's connection; pipes stay open.
+func (m *Modern) Close() { m.via.Close() }
 
 // next is a new JSON-RPC id.
 func (m *Modern) next() uint64 {
@@ -96,7 +144,7 @@ func (m *Modern) next() uint64 {
 
 // Discover asks what is served, to see whether it is.
 func (m *Modern) Discover() error {
-	body, err := m.conn.message(m.discover.with(m.next(), 0))
+	body, err := m.via.message(m.discover.with(m.next(), 0))
 	if err != nil {
 		return err
 	}
@@ -109,7 +157,7 @@ func (m *Modern) Discover() error {
 // Echo calls the tool echo once.
 func (m *Modern) Echo() error {
 	id := m.next()
-	body, err := m.conn.message(m.echo.with(id, id))
+	body, err := m.via.message(m.echo.with(id, id))
 	if err != nil {
 		return err
 	}
@@ -140,7 +188,7 @@ func (m *Modern) ParkMeeting() (Parked, error) { return m.park(meet) }
 
 func (m *Modern) park(t tool) (Parked, error) {
 	id := m.next()
-	body, err := m.conn.message(m.asking[t].call.with(id, id))
+	body, err := m.via.message(m.asking[t].call.with(id, id))
 	if err != nil {
 		return Parked{}, err
 	}
@@ -186,11 +234,8 @@ func (m *Modern) Resume(p Parked) error {
 	body = append(body, a.after...)
 	m.body = body
 
-	text := append(m.text[:0], a.headers...)
-	text = wire.AppendLength(text, len(body))
-	m.text = append(text, body...)
-
-	answer, err := m.conn.message(m.text)
+	m.text = appendMessage(m.text[:0], a.headers, body)
+	answer, err := m.via.message(m.text)
 	if err != nil {
 		return err
 	}

@@ -7,8 +7,9 @@ import (
 	"github.com/holdfast-mcp/holdfast/test/bench/wire"
 )
 
-// request is a prebuilt HTTP request in which only two numbers change: the
-// JSON-RPC id and the number in the call's text, which the result repeats.
+// request is a prebuilt message, as an HTTP request or a line, in which only two
+// numbers change: the JSON-RPC id and the number in the call's text, which the
+// result repeats.
 type request struct {
 	text   []byte
 	id, at int // where the numbers are
@@ -29,13 +30,21 @@ const first = 1_000_000_000
 const perSlot = 20_000_000
 
 func newRequest(headers, body string) *request {
-	text := append([]byte(nil), headers...)
-	text = wire.AppendLength(text, len(body))
-	r := &request{body: len(text)}
-	r.text = append(text, body...)
+	r := &request{text: appendMessage(nil, headers, []byte(body))}
+	r.body = bytes.Index(r.text, []byte(body))
 	r.id = bytes.Index(r.text, []byte(idMark))
 	r.at = bytes.Index(r.text, []byte(textMark))
 	return r
+}
+
+// appendMessage appends a body behind the headers of a request over HTTP, or,
+// where there are none, as a line.
+func appendMessage(dst []byte, headers string, body []byte) []byte {
+	if headers == "" {
+		return append(append(dst, body...), '\n')
+	}
+	dst = wire.AppendLength(append(dst, headers...), len(body))
+	return append(dst, body...)
 }
 
 // with sets the numbers and returns the whole request, valid until the next call.

@@ -91,17 +91,22 @@ func (c *conn) initialize(id, params []byte) {
 		c.status("400 Bad Request")
 		return
 	}
+	session := fmt.Sprintf("mock-%d", c.server.session.Add(1))
+	c.server.sessions.Store(session, struct{}{})
+	c.server.stats.Sessions.Add(1)
+	c.json(appendHello(nil, id, params), "Mcp-Session-Id: "+session+"\r\n")
+}
+
+// appendHello appends the answer to initialize.
+func appendHello(dst, id, params []byte) []byte {
 	version := string(wire.Text(wire.Get(params, "protocolVersion")))
 	switch version {
 	case "2025-03-26", "2025-06-18", latest:
 	default:
 		version = latest
 	}
-	session := fmt.Sprintf("mock-%d", c.server.session.Add(1))
-	c.server.sessions.Store(session, struct{}{})
-	c.server.stats.Sessions.Add(1)
 	result := `{"protocolVersion":"` + version + `","capabilities":{"tools":{}},"serverInfo":{"name":"mock","version":"1.0.0"}}`
-	c.json(appendResult(nil, id, []byte(result)), "Mcp-Session-Id: "+session+"\r\n")
+	return appendResult(dst, id, []byte(result))
 }
 
 // ask opens the call's stream with an event that has only an id, as servers
@@ -120,12 +125,18 @@ func (c *conn) ask(t tool, head wire.Head, id, text []byte) {
 	events = appendEventID(events, c.asked, 0)
 	events = append(events, "data: \n\n"...)
 	events = appendEventID(events, c.asked, 1)
-	events = append(events, `data: {"jsonrpc":"2.0","id":`...)
-	events = strconv.AppendUint(events, c.asked, 10)
-	events = append(events, `,"method":"elicitation/create","params":{"message":"What is the answer?","requestedSchema":`+
-		`{"type":"object","properties":{"answer":{"type":"string"}},"required":["answer"]}}}`+"\n\n"...)
+	events = append(events, "data: "...)
+	events = append(appendQuestion(events, c.asked), "\n\n"...)
 	c.out = append(c.out, streamHead...)
 	c.out = wire.AppendChunk(c.out, events)
+}
+
+// appendQuestion appends the request that asks.
+func appendQuestion(dst []byte, id uint64) []byte {
+	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
+	dst = strconv.AppendUint(dst, id, 10)
+	return append(dst, `,"method":"elicitation/create","params":{"message":"What is the answer?","requestedSchema":`+
+		`{"type":"object","properties":{"answer":{"type":"string"}},"required":["answer"]}}}`...)
 }
 
 // answer takes the client's answer to a question and ends the stream that the

@@ -11,4 +11,6 @@
 // stream waits costs one goroutine that reads, which is also how the client's
 // leaving is noticed; the answer is written to it by the goroutine of the
 // connection that brought it, unless it had to wait for others.
+//
+// [Stdio] is such a server over stdio.
 package mock

@@ -38,6 +38,14 @@ func Start(name, program string, args ...string) (*Child, error) {
 
 // StartWith is Start with more variables in the environment.
 func StartWith(environ []string, name, program string, args ...string) (*Child, error) {
+	c := newChild(environ, name, program, args...)
+	if err := c.start(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func newChild(environ []string, name, program string, args ...string) *Child {
 	c := &Child{Name: name, Args: append([]string{program}, args...), done: make(chan struct{})}
 	c.cmd = exec.Command(program, args...)
 	c.cmd.Stdout, c.cmd.Stderr = &c.log, &c.log
@@ -49,14 +57,18 @@ func StartWith(environ []string, name, program string, args ...string) (*Child, 
 	// death signal is for a benchmark that is killed.
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	c.cmd.WaitDelay = grace // its own children may hold the pipes
+	return c
+}
+
+func (c *Child) start() error {
 	if err := c.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", name, err)
+		return fmt.Errorf("start %s: %w", c.Name, err)
 	}
 	go func() {
 		defer close(c.done)
 		c.err = c.cmd.Wait()
 	}()
-	return c, nil
+	return nil
 }
 
 // PID returns the process's id.

@@ -52,6 +52,8 @@ type Bound string
 const (
 	AtLeast Bound = "at least"
 	AtMost  Bound = "at most"
+
+	Reported Bound = "reported" // the figure has no limit
 )
 
 // Figure is a measured number; NaN, which JSON gets as null, means that it was
@@ -72,10 +74,20 @@ func (g Goal) Mark() string {
 	switch {
 	case math.IsNaN(value):
 		return "not measured"
+	case g.Bound == Reported:
+		return ""
 	case g.Bound == AtLeast && value >= g.Limit, g.Bound == AtMost && value <= g.Limit:
 		return "reached"
 	}
 	return "MISSED"
+}
+
+// limit says what the figure should be.
+func (g Goal) limit() string {
+	if g.Bound == Reported {
+		return string(g.Bound)
+	}
+	return string(g.Bound) + " " + Number(g.Limit) + g.Unit
 }
 
 // Number writes a figure with about three digits that count.
@@ -104,7 +116,7 @@ func (r *Report) goals() Table {
 	t := Table{Title: "Goals", Head: []string{"what", "goal", "measured", "", "known floor"}}
 	for _, g := range r.Goals {
 		t.Rows = append(t.Rows, []string{
-			g.What, string(g.Bound) + " " + Number(g.Limit) + g.Unit, Number(float64(g.Measured)) + g.Unit, g.Mark(), g.Floor,
+			g.What, g.limit(), Number(float64(g.Measured)) + g.Unit, g.Mark(), g.Floor,
 		})
 	}
 	return t

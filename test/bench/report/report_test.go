@@ -27,6 +27,7 @@ func TestMark(t *testing.T) {
 		{report.AtMost, 8, 8.1, "MISSED"},
 		{report.AtMost, 0, 0, "reached"},
 		{report.AtMost, 8, math.NaN(), "not measured"},
+		{report.Reported, 0, 5, ""},
 	} {
 		g := report.Goal{Bound: c.bound, Limit: c.limit, Measured: report.Figure(c.measured)}
 		if got := g.Mark(); got != c.want {
@@ -51,6 +52,7 @@ func TestWrite(t *testing.T) {
 		Goals: []report.Goal{
 			{What: "throughput", Bound: report.AtLeast, Limit: 0.8, Unit: "x", Measured: 0.9},
 			{What: "memory", Bound: report.AtMost, Limit: 8, Unit: " KiB", Measured: report.Figure(math.NaN())},
+			{What: "latency", Bound: report.Reported, Unit: " us", Measured: 120, Floor: "11 us"},
 		},
 		Charts: []report.Chart{
 			{File: "a.svg", Title: "a < b", LogX: true, Lines: []report.Line{{Name: "x & y", Points: []stat.Point{{X: 20, Y: 1}, {X: 9000, Y: 99}}}}},
@@ -72,7 +74,7 @@ func TestWrite(t *testing.T) {
 		t.Errorf("bench.json: %s", got)
 	}
 	markdown := read("bench.md")
-	for _, want := range []string{"| throughput | at least 0.80x | 0.90x | reached |", "| memory | at most 8 KiB |", "not measured", "![a < b](a.svg)", "daemon off;"} {
+	for _, want := range []string{"| throughput | at least 0.80x | 0.90x | reached |", "| memory | at most 8 KiB |", "not measured", "| latency | reported | 120 us |  | 11 us |", "![a < b](a.svg)", "daemon off;"} {
 		if !strings.Contains(markdown, want) {
 			t.Errorf("bench.md lacks %q:\n%s", want, markdown)
 		}

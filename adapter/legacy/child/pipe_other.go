@@ -1,0 +1,19 @@
+//go:build !linux || 386 || race
+
+package child
+
+import "syscall"
+
+// readPipe and writePipe are read(2) and write(2) of a pipe that does not block.
+func readPipe(fd uintptr, b []byte) (int, error) { return again(syscall.Read, fd, b) }
+
+func writePipe(fd uintptr, b []byte) (int, error) { return again(syscall.Write, fd, b) }
+
+func again(call func(fd int, b []byte) (int, error), fd uintptr, b []byte) (int, error) {
+	for {
+		n, err := call(int(fd), b)
+		if err != syscall.EINTR {
+			return max(n, 0), err
+		}
+	}
+}
