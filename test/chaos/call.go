@@ -38,8 +38,15 @@ type Ended struct {
 	Key    string
 	State  bool   // the client held a request state
 	Reason string // data.reason, where there was an error of Holdfast's own
+	MayRun bool   // data.mayHaveRun
 	Detail string
 	Rounds int
+}
+
+// toldLost reports whether the client was told that the call is lost with its
+// owner or its stream, and that it may have run.
+func (e *Ended) toldLost() bool {
+	return e.MayRun && (e.Reason == "call_lost" || e.Reason == "upstream_lost")
 }
 
 // errLeft is the reason why a client breaks its connection.
@@ -75,6 +82,7 @@ func (c *caller) attempt(ctx context.Context) Ended {
 			end.Detail = reply.String()
 			if reply.Err != nil {
 				end.Reason = reply.Err.Data.Reason
+				end.MayRun = reply.Err.Data.MayHaveRun != nil && *reply.Err.Data.MayHaveRun
 			}
 			switch {
 			case left:

@@ -14,23 +14,27 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m, leftByToxiproxy...) }
 // TestSmoke is a run with few calls and each fault once, without NATS beside
 // the replicas. What a rung of the ladder serves in it depends on luck.
 func TestSmoke(t *testing.T) {
-	var out bytes.Buffer
-	err := run(t.Context(), Options{Seed: 1, Calls: 30, Workers: 12, Modes: []string{modeCluster}, Limit: 2 * time.Minute, Faults: 1, Smoke: true}, &out)
-	if err != nil {
-		t.Errorf("%v\n%s", err, out.String())
+	for _, mode := range []string{modeCluster, modeStdio} {
+		t.Run(mode, func(t *testing.T) {
+			var out bytes.Buffer
+			err := run(t.Context(), Options{Seed: 1, Calls: 30, Workers: 12, Modes: []string{mode}, Limit: 2 * time.Minute, Faults: 1, Smoke: true}, &out)
+			if err != nil {
+				t.Errorf("%v\n%s", err, out.String())
+			}
+		})
 	}
 }
 
 func TestPlanComesFromTheSeed(t *testing.T) {
 	for i := range 100 {
-		a, b := PlanOf(7, i), PlanOf(7, i)
+		a, b := PlanOf(7, i, modeCluster), PlanOf(7, i, modeCluster)
 		if *a.key() != *b.key() {
 			t.Fatalf("plan %d of one seed: %+v and %+v", i, a, b)
 		}
 	}
 	same := 0
 	for i := range 100 {
-		if *PlanOf(7, i).key() == *PlanOf(8, i).key() {
+		if *PlanOf(7, i, modeCluster).key() == *PlanOf(8, i, modeCluster).key() {
 			same++
 		}
 	}

@@ -115,7 +115,7 @@ func (c *Client) Send(ctx context.Context, plan *Plan, script *Script, state str
 	if err != nil {
 		return &Reply{Broken: err}
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL+plan.Tool.Endpoint(), bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL+plan.Path, bytes.NewReader(body))
 	if err != nil {
 		return &Reply{Broken: err}
 	}

@@ -17,9 +17,18 @@ type execution struct {
 	token   json.RawMessage // of its progress, or nil
 	script  Script
 	run     *Run
-	stream  *stream
+	voice   voice
 	ctx     context.Context
 	cancel  context.CancelFunc
+}
+
+// voice is where an execution speaks: the stream of its request, or the one that
+// its session has for everything.
+type voice interface {
+	// send says a message; final is the last one of the execution.
+	send(data string, final bool)
+	// end: the execution has nothing more to say.
+	end()
 }
 
 // question is what an execution asks.
@@ -31,8 +40,9 @@ type question struct {
 	answer   string      // guarded by Server.mu; "" before
 }
 
-// call begins the execution of a tool call, and serves its stream.
-func (s *Server) call(w http.ResponseWriter, r *http.Request, on *session, m *message) {
+// begin begins the execution of a tool call, which says what it has to say on
+// voice; nil: on a stream of its own, which is returned.
+func (s *Server) begin(on *session, m *message, voice voice) (own *stream, err error) {
 	var params struct {
 		Name      Tool   `json:"name"`
 		Arguments Script `json:"arguments"`
@@ -41,28 +51,39 @@ func (s *Server) call(w http.ResponseWriter, r *http.Request, on *session, m *me
 		} `json:"_meta"`
 	}
 	if err := json.Unmarshal(m.Params, &params); err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
+		return nil, err
 	}
-	ids := on.path == Resumable.Endpoint()
-	x := &execution{server: s, session: on, id: m.ID, token: params.Meta.Token, script: params.Arguments}
+	x := &execution{server: s, session: on, id: m.ID, token: params.Meta.Token, script: params.Arguments, voice: voice}
 	x.ctx, x.cancel = context.WithCancel(s.ctx)
 	s.mu.Lock()
-	s.streams++
 	s.running++
-	x.stream = newStream("s"+strconv.Itoa(s.streams), ids, x.script.Superior)
-	if ids {
-		on.streams[x.stream.name] = x.stream
-	}
 	x.run = s.Ledger.Begin(x.script.Key, params.Name, on.id, string(m.ID))
-	x.stream.run = x.run
+	if voice == nil {
+		ids := on.path == resumable
+		s.streams++
+		own = newStream("s"+strconv.Itoa(s.streams), ids, x.script.Superior)
+		if ids {
+			on.streams[own.name] = own
+		}
+		own.run, x.voice = x.run, own
+		_, _ = own.connect(false) // nobody else knows it
+	}
 	on.calls[string(m.ID)] = x
 	s.mu.Unlock()
 	s.Ledger.Trace(x.script.Key, "server: %s calls with request %s", on.id, m.ID)
-	connection, _ := x.stream.connect(false) // nobody else knows it
 	s.work.Go(x.execute)
-	x.stream.serve(r.Context(), w, connection, 0)
-	s.Ledger.Trace(x.script.Key, "server: the connection of request %s is over (%v)", m.ID, r.Context().Err())
+	return own, nil
+}
+
+// call begins the execution of a tool call, and serves its stream.
+func (s *Server) call(w http.ResponseWriter, r *http.Request, on *session, m *message) {
+	stream, err := s.begin(on, m, nil)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	stream.serve(r.Context(), w, 1, 0)
+	s.Ledger.Trace(stream.run.key, "server: the connection of request %s is over (%v)", m.ID, r.Context().Err())
 }
 
 // execute follows the script.
@@ -76,19 +97,19 @@ func (x *execution) execute() {
 	s.mu.Unlock()
 	if err != nil { // cancelled, or the session has ended: nobody listens
 		s.Ledger.Trace(x.script.Key, "server: request %s ends without a result", x.id)
-		x.stream.end()
+		x.voice.end()
 		return
 	}
 	s.Ledger.Note(x.run, func(r *Run) { r.done = true })
 	s.Ledger.Trace(x.script.Key, "server: request %s has a result", x.id)
-	x.stream.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, x.id, result), true)
+	x.voice.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, x.id, result), true)
 }
 
 func (x *execution) follow() (string, error) {
 	answers := 0
 	for i, step := range x.script.Steps {
 		if x.script.Progress && x.token != nil {
-			x.stream.send(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}`, x.token, i+1), false)
+			x.voice.send(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}`, x.token, i+1), false)
 		}
 		select {
 		case <-time.After(time.Duration(step.Work) * time.Millisecond):
@@ -137,7 +158,7 @@ func (x *execution) ask(kind Kind, label string) *question {
 	case Sampling:
 		params = fmt.Sprintf(`{"messages":[{"role":"user","content":{"type":"text","text":%q}}],"maxTokens":100}`, label)
 	}
-	x.stream.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":%s}`, id, kind, params), false)
+	x.voice.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":%s}`, id, kind, params), false)
 	return q
 }
 

@@ -21,10 +21,11 @@ const (
 	UpstreamCuts Fault = "connections to the legacy server broken"
 	ClientBreaks Fault = "connection broken by the client"
 	SentTwice    Fault = "request sent twice"
+	ChildKills   Fault = "process of the upstream killed (SIGKILL)"
 )
 
 // Faults are all kinds.
-var Faults = []Fault{Kills, Drains, Adds, CutsOff, NATSRestarts, UpstreamCuts, ClientBreaks, SentTwice}
+var Faults = []Fault{Kills, Drains, Adds, CutsOff, NATSRestarts, UpstreamCuts, ClientBreaks, SentTwice, ChildKills}
 
 // Chaos makes faults, two at a time: one of processes and one of links.
 type Chaos struct {
@@ -38,7 +39,7 @@ type Chaos struct {
 func (c *Chaos) Run(ctx context.Context) error {
 	lanes := [...][]Fault{
 		c.lane(0, Kills, Drains, Adds),
-		c.lane(1, CutsOff, NATSRestarts, UpstreamCuts),
+		c.lane(1, CutsOff, NATSRestarts, UpstreamCuts, ChildKills),
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -129,6 +130,10 @@ func (c *Chaos) make(ctx context.Context, r *rand.Rand, fault Fault) error {
 			return err
 		}
 		c.tally.event("nats started")
+	case ChildKills:
+		if err := f.killChild(ctx, r); err != nil {
+			return err
+		}
 	case UpstreamCuts:
 		c.tally.event("upstream cut")
 		f.Upstream.Break()

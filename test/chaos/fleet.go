@@ -40,6 +40,8 @@ type Fleet struct {
 	args   [slots][]string
 	ports  ports
 
+	work sync.WaitGroup // what watches the ends of processes
+
 	mu       sync.Mutex
 	replicas [slots]*Replica
 	started  [slots]int
@@ -49,29 +51,41 @@ type Fleet struct {
 const (
 	modeCluster  = "cluster"
 	modeExternal = "external"
+	modeStdio    = "stdio" // a cluster, in front of commands
 )
 
 const ownerTimeout = 600 * time.Millisecond
 
 // Settings of the replicas. Everything that a run waits for is short.
 const settings = `
+bus: {owner_timeout: %[1]s}
+calls: {park_ttl: %[2]s, outcome_ttl: 5s, timeout: 25s}
+stream: {after: 150ms, keepalive: 1s}
+shutdown: {delay: 100ms, grace: 3s}
+upstream: {retry_min: 20ms, idle_conn_ttl: 2s, post_timeout: 5s}
+log: {level: debug}
+`
+
+const overHTTP = `
 upstreams:
   - {name: resumable, url: "http://%[1]s/resumable", path: /resumable}
   - {name: plain, url: "http://%[1]s/plain", path: /plain}
-bus: {owner_timeout: %[2]s}
-calls: {park_ttl: %[3]s, outcome_ttl: 5s, timeout: 25s}
-stream: {after: 150ms, keepalive: 1s}
-shutdown: {delay: 100ms, grace: 3s}
 sessions: {open_timeout: 5s, queue_timeout: 5s}
-upstream: {retry_min: 20ms, idle_conn_ttl: 2s, post_timeout: 5s}
-log: {level: debug}
+`
+
+const overStdio = `
+upstreams:
+  - {name: plain, command: %[1]q, args: [%[2]q], path: /plain}
+  - {name: leaving, command: %[1]q, args: [-leave, same, -ignore-term, %[2]q], path: /leaving}
+sessions: {open_timeout: 5s, queue_timeout: 5s, idle_ttl: 3s}
+stdio: {grace: 200ms, restart_min: 20ms, restart_max: 200ms}
 `
 
 const parkTTL = 30 * time.Second
 
 // raise starts the fleet, save for the additional replica.
-func raise(ctx context.Context, mode, dir, holdfast, nats string, server *Server, tally *Tally) (f *Fleet, err error) {
-	f = &Fleet{Mode: mode, tally: tally, server: server, binary: holdfast, dir: dir, links: NewLinks()}
+func raise(ctx context.Context, mode, dir string, server *Server, tally *Tally) (f *Fleet, err error) {
+	f = &Fleet{Mode: mode, tally: tally, server: server, binary: filepath.Join(dir, "holdfast"), dir: dir, links: NewLinks()}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, f.Lower())
@@ -84,7 +98,12 @@ func raise(ctx context.Context, mode, dir, holdfast, nats string, server *Server
 		return f, err
 	}
 	config, keys := filepath.Join(dir, mode+".yaml"), filepath.Join(dir, "keys")
-	text := fmt.Sprintf(settings, f.Upstream.Address(), ownerTimeout, parkTTL)
+	text := fmt.Sprintf(settings, ownerTimeout, parkTTL)
+	if mode == modeStdio {
+		text += fmt.Sprintf(overStdio, f.pipe(), server.Socket)
+	} else {
+		text += fmt.Sprintf(overHTTP, f.Upstream.Address())
+	}
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		return f, err
 	}
@@ -92,7 +111,7 @@ func raise(ctx context.Context, mode, dir, holdfast, nats string, server *Server
 		return f, err
 	}
 	if mode == modeExternal {
-		if f.NATS, err = startNATS(ctx, nats, filepath.Join(dir, "nats.log")); err != nil {
+		if f.NATS, err = startNATS(ctx, filepath.Join(dir, "nats-server"), filepath.Join(dir, "nats.log")); err != nil {
 			return f, err
 		}
 	}
@@ -174,8 +193,15 @@ func (f *Fleet) End(slot int, signal syscall.Signal) error {
 	if r.died() {
 		return fmt.Errorf("replica %d had died: %s, see %s", slot, r.cmd.ProcessState, r.log.Name())
 	}
-	err := r.end(signal)
+	theirs, err := f.startedBy(r)
+	if err != nil {
+		return err
+	}
+	err = r.end(signal)
 	f.tally.served(r.served)
+	if len(theirs) > 0 {
+		f.work.Go(func() { f.awaitEnd(slot, signal, theirs) })
+	}
 	return err
 }
 
@@ -218,6 +244,7 @@ func (f *Fleet) Lower() error {
 		all.Go(func() { failures[slot] = f.End(slot, syscall.SIGTERM) })
 	}
 	all.Wait()
+	f.work.Wait()
 	if f.Balancer != nil {
 		f.Balancer.Close()
 	}

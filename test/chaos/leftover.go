@@ -23,7 +23,7 @@ func (f *Fleet) quiet(ctx context.Context) (has rest, err error) {
 		busy := ""
 		for _, r := range f.Replicas() {
 			own, _, err := r.status()
-			if err != nil || own.Rounds > 0 || own.Calls > 0 || own.Parked > 0 || own.Released > 0 {
+			if err != nil || own.Rounds > 0 || own.Calls > 0 || own.Parked > 0 || own.Released > 0 || f.Mode == modeStdio && own.Sessions > 0 {
 				busy = fmt.Sprintf("replica %d still has %+v (%v)", r.Slot, own, err)
 			}
 		}
@@ -60,6 +60,9 @@ func (f *Fleet) leftOver(ctx context.Context, before rest) (broken []string) {
 	own, _, err := f.Replicas()[survivor].status()
 	if err != nil {
 		return append(broken, f.Mode+": "+err.Error())
+	}
+	if f.Mode == modeStdio { // no replica has a session
+		broken = append(broken, f.childrenLeft(ctx)...)
 	}
 	// Each session that the survivor keeps has one event stream.
 	if now, most := after.files["socket"], before.files["socket"]+own.Sessions; now > most {

@@ -12,14 +12,15 @@ type Load struct {
 	server  *Server
 	clients []*Client // by caller
 	seed    uint64
+	mode    string
 	workers int
 	tally   *Tally
 	next    *atomic.Int64 // number of the next call
 }
 
 // NewLoad makes a load through the balancer at address.
-func NewLoad(server *Server, address string, seed uint64, workers int, tally *Tally, next *atomic.Int64) *Load {
-	l := &Load{server: server, seed: seed, workers: workers, tally: tally, next: next}
+func NewLoad(server *Server, address string, seed uint64, mode string, workers int, tally *Tally, next *atomic.Int64) *Load {
+	l := &Load{server: server, seed: seed, mode: mode, workers: workers, tally: tally, next: next}
 	for i := range callers {
 		l.clients = append(l.clients, NewClient(address, i))
 	}
@@ -33,7 +34,7 @@ func (l *Load) Run(ctx context.Context, more func() bool) {
 	for range l.workers {
 		all.Go(func() {
 			for more() && ctx.Err() == nil {
-				l.call(ctx, PlanOf(l.seed, int(l.next.Add(1))))
+				l.call(ctx, PlanOf(l.seed, int(l.next.Add(1)), l.mode))
 			}
 		})
 	}
@@ -76,8 +77,8 @@ func (l *Load) judge(end *Ended) {
 	case Lost:
 		if end.Tool.Carried() {
 			ledger.Break("%s was lost: %s", where, end.Detail)
-		} else if end.Reason == "" {
-			ledger.Break("%s was lost without a reason: %s", where, end.Detail)
+		} else if !end.toldLost() {
+			ledger.Break("%s was lost without being told that it is, and that it may have run: %s", where, end.Detail)
 		}
 	case Told:
 		if end.Reason == "" {

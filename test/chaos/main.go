@@ -60,7 +60,7 @@ const (
 
 // options are those of a full run, or of a part of one.
 func options(getenv func(string) string) (o Options, err error) {
-	o = Options{Seed: rand.Uint64N(1_000_000), Calls: fullCalls, Workers: 40, Modes: []string{modeCluster, modeExternal}, Limit: 8 * time.Minute}
+	o = Options{Seed: rand.Uint64N(1_000_000), Calls: fullCalls, Workers: 40, Modes: []string{modeCluster, modeExternal, modeStdio}, Limit: 8 * time.Minute}
 	if text := getenv("CHAOS_SEED"); text != "" {
 		if o.Seed, err = strconv.ParseUint(text, 10, 64); err != nil {
 			return o, fmt.Errorf("CHAOS_SEED: %w", err)
@@ -70,6 +70,12 @@ func options(getenv func(string) string) (o Options, err error) {
 		if o.Calls, err = strconv.Atoi(text); err != nil || o.Calls < 1 {
 			return o, fmt.Errorf("CHAOS_CALLS is %q, want a number of calls", text)
 		}
+	}
+	if text := getenv("CHAOS_PART"); text != "" {
+		if !slices.Contains(o.Modes, text) {
+			return o, fmt.Errorf("CHAOS_PART is %q, want one of %q", text, o.Modes)
+		}
+		o.Modes = []string{text}
 	}
 	o.Faults = min(fullFaults, max(1, fullFaults*o.Calls/fullCalls))
 	return o, nil
@@ -91,6 +97,9 @@ func run(ctx context.Context, o Options, stdout io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	if dir, err = filepath.EvalSymlinks(dir); err != nil { // processes are known by their programs' paths
+		return err
+	}
 	defer func() {
 		if err != nil {
 			fmt.Fprintf(stdout, "logs: %s\n", dir)
@@ -103,7 +112,7 @@ func run(ctx context.Context, o Options, stdout io.Writer) (err error) {
 		return err
 	}
 	defer func() { _ = events.Close() }() // it only helps to read the run
-	build := exec.CommandContext(ctx, "go", "build", "-o", dir+string(filepath.Separator), "./cmd/holdfast", "github.com/nats-io/nats-server/v2")
+	build := exec.CommandContext(ctx, "go", "build", "-o", dir+string(filepath.Separator), "./cmd/holdfast", "./test/fixture/pipe", "github.com/nats-io/nats-server/v2")
 	build.Dir, build.Stderr = root, os.Stderr
 	if err := build.Run(); err != nil {
 		return fmt.Errorf("go build: %w", err)
@@ -118,9 +127,9 @@ func run(ctx context.Context, o Options, stdout io.Writer) (err error) {
 	t.tally.Print(stdout)
 	broken := t.broken
 	if !o.Smoke {
-		broken = append(broken, t.tally.Short(o.Faults, Faults, rungs)...)
+		broken = append(broken, t.tally.Short(o.Faults, t.faults(), t.rungs())...)
 	} else {
-		broken = append(broken, t.tally.Short(1, []Fault{Kills, Drains, Adds, CutsOff, UpstreamCuts}, []string{"local", "forwarded"})...)
+		broken = append(broken, t.tally.Short(1, t.made(), []string{"local", "forwarded"})...)
 	}
 	if n := t.tally.carried(); n < o.Calls {
 		broken = append(broken, fmt.Sprintf("calls whose clients held a request state and stayed: %d, want %d", n, o.Calls))
@@ -153,12 +162,12 @@ type trial struct {
 
 // part drives calls through one fleet.
 func (t *trial) part(ctx context.Context, i int, mode string) (err error) {
-	server, err := NewServer()
+	server, err := NewServer(t.dir)
 	if err != nil {
 		return err
 	}
 	defer server.Close()
-	fleet, err := raise(ctx, mode, t.dir, filepath.Join(t.dir, "holdfast"), filepath.Join(t.dir, "nats-server"), server, t.tally)
+	fleet, err := raise(ctx, mode, t.dir, server, t.tally)
 	if err != nil {
 		return err
 	}
@@ -180,8 +189,12 @@ func (t *trial) part(ctx context.Context, i int, mode string) (err error) {
 		failed <- chaos.Run(ctx)
 		over.Store(true)
 	}()
-	quota := t.Calls * (i + 1) / len(t.Modes)
-	load := NewLoad(server, fleet.Balancer.Addr(), t.Seed, t.Workers, t.tally, &t.next)
+	quota := t.Calls * shares(t.Modes[:i+1]) / shares(t.Modes)
+	workers := t.Workers
+	if mode == modeStdio { // each call that runs or waits there has a process
+		workers /= 2
+	}
+	load := NewLoad(server, fleet.Balancer.Addr(), t.Seed, mode, workers, t.tally, &t.next)
 	load.Run(ctx, func() bool { return !over.Load() || t.tally.carried() < quota })
 	if err := <-failed; err != nil {
 		return err
@@ -195,6 +208,7 @@ func (t *trial) part(ctx context.Context, i int, mode string) (err error) {
 	if err := fleet.Lower(); err != nil {
 		t.broken = append(t.broken, err.Error())
 	}
+	t.broken = append(t.broken, fleet.processesLeft(ctx)...)
 	t.broken = append(t.broken, server.leftOver(ctx, t.tally)...)
 	for _, text := range server.Ledger.Broken() {
 		t.broken = append(t.broken, mode+": "+text)
@@ -209,14 +223,55 @@ func (t *trial) part(ctx context.Context, i int, mode string) (err error) {
 	return nil
 }
 
+// shares is how much of the load some parts have.
+func shares(modes []string) (n int) {
+	for _, mode := range modes {
+		n += map[string]int{modeCluster: 4, modeExternal: 4, modeStdio: 1}[mode]
+	}
+	return n
+}
+
 // times is how often each fault is made in a part.
 func (t *trial) times(mode string) map[Fault]int {
-	each := (t.Faults + len(t.Modes) - 1) / len(t.Modes)
-	times := map[Fault]int{Kills: each, Drains: each, Adds: each, CutsOff: each, UpstreamCuts: each}
-	if mode == modeExternal {
+	each := t.Faults
+	if len(t.Modes) > 1 { // any two parts make enough of what both have
+		each = (t.Faults + 1) / 2
+	}
+	times := map[Fault]int{Kills: each, Drains: each, Adds: each}
+	switch mode {
+	case modeStdio:
+		times[ChildKills] = childKills * t.Faults
+		return times
+	case modeExternal:
 		times[NATSRestarts] = t.Faults
 	}
+	times[CutsOff], times[UpstreamCuts] = each, each
 	return times
+}
+
+// childKills is how many processes of upstreams are killed for each fault that
+// there must be: there are many of them, and nothing has to be waited for.
+const childKills = 6
+
+// made are the faults that the run makes by itself.
+func (t *trial) made() (list []Fault) {
+	for _, fault := range Faults {
+		if slices.ContainsFunc(t.Modes, func(mode string) bool { return t.times(mode)[fault] > 0 }) {
+			list = append(list, fault)
+		}
+	}
+	return list
+}
+
+// faults are those that must have happened.
+func (t *trial) faults() []Fault { return append(t.made(), ClientBreaks, SentTwice) }
+
+// rungs are those that must have been used: over stdio nothing is taken over.
+func (t *trial) rungs() []string {
+	if slices.Equal(t.Modes, []string{modeStdio}) {
+		return slices.DeleteFunc(slices.Clone(rungs), func(rung string) bool { return rung == "taken_over" })
+	}
+	return rungs
 }
 
 func printSorted(row func(string, ...any), counts map[string]int) {

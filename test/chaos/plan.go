@@ -17,12 +17,22 @@ const (
 	Unsafe     Tool = "unsafe"     // neither: its losses are told
 )
 
-// Endpoint is the path of the tool's upstream.
-func (t Tool) Endpoint() string {
-	if t == Resumable {
-		return "/resumable"
+// Paths of the upstreams.
+const (
+	resumable = "/resumable"
+	plain     = "/plain"
+	leaving   = "/leaving" // over stdio: its processes leave others behind, which SIGTERM does not end
+)
+
+// Endpoint is the path of the tool's upstream, in a part of the run.
+func (t Tool) Endpoint(mode string) string {
+	switch {
+	case t == Resumable:
+		return resumable
+	case t == ReadOnly && mode == modeStdio:
+		return leaving
 	}
-	return "/plain"
+	return plain
 }
 
 // Replayable reports whether a call may run twice.
@@ -69,6 +79,7 @@ const (
 type Plan struct {
 	Index  int
 	Tool   Tool
+	Path   string
 	Caller int // which of the callers makes the call
 	Script Script
 	Think  [maxSteps]time.Duration // before the answers to a step's questions
@@ -80,20 +91,27 @@ type Plan struct {
 
 const callers = 6
 
-// PlanOf makes the plan of a call from the seed and its number.
-func PlanOf(seed uint64, index int) *Plan {
+// mixes say how many calls of a hundred are of Resumable, Idempotent and ReadOnly;
+// the rest is Unsafe. Nothing of a process can be resumed.
+var mixes = map[string][3]int{
+	modeCluster:  {48, 18, 16},
+	modeExternal: {48, 18, 16},
+	modeStdio:    {0, 35, 35},
+}
+
+// PlanOf makes the plan of a call from the seed, its number, and the part of the
+// run.
+func PlanOf(seed uint64, index int, mode string) *Plan {
 	r := rand.New(rand.NewPCG(seed, uint64(index)))
-	p := &Plan{Index: index, Caller: r.IntN(callers), Break: -1}
-	switch n := r.IntN(100); {
-	case n < 48:
-		p.Tool = Resumable
-	case n < 66:
-		p.Tool = Idempotent
-	case n < 82:
-		p.Tool = ReadOnly
-	default:
-		p.Tool = Unsafe
+	p := &Plan{Index: index, Caller: r.IntN(callers), Break: -1, Tool: Unsafe}
+	n := r.IntN(100)
+	for i, tool := range []Tool{Resumable, Idempotent, ReadOnly} {
+		if n -= mixes[mode][i]; n < 0 {
+			p.Tool = tool
+			break
+		}
 	}
+	p.Path = p.Tool.Endpoint(mode)
 	p.Script = Script{Key: fmt.Sprintf("call-%d", index), Progress: r.IntN(2) == 0, Superior: superiors[r.IntN(len(superiors))]}
 	for range 1 + r.IntN(maxSteps) {
 		step := Step{Work: r.IntN(60)}

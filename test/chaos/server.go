@@ -8,24 +8,29 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 )
 
-// Server is a legacy MCP server (Streamable HTTP, revision 2025-11-25) that
-// gives out session ids. Under /resumable its streams carry event ids, under
-// /plain they do not.
+// Server is a legacy MCP server (revision 2025-11-25). Over Streamable HTTP it
+// gives out session ids; under /resumable its streams carry event ids, under
+// /plain they do not. Over stdio, see pipes.go, it is what processes connect
+// with.
 type Server struct {
 	// Address is where it listens.
 	Address string
-	Ledger  *Ledger
+	// Socket is the path of the socket that processes connect with.
+	Socket string
+	Ledger *Ledger
 
-	http *http.Server
-	stop context.CancelFunc
-	ctx  context.Context
-	work sync.WaitGroup
+	http  *http.Server
+	pipes net.Listener
+	stop  context.CancelFunc
+	ctx   context.Context
+	work  sync.WaitGroup
 
 	mu       sync.Mutex
 	conns    map[net.Conn]struct{}
@@ -61,8 +66,8 @@ type message struct {
 	Error  json.RawMessage `json:"error"`
 }
 
-// NewServer starts a server.
-func NewServer() (*Server, error) {
+// NewServer starts a server. dir is where its socket is.
+func NewServer(dir string) (*Server, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -70,6 +75,10 @@ func NewServer() (*Server, error) {
 	s := &Server{
 		Address: listener.Addr().String(), Ledger: NewLedger(),
 		conns: map[net.Conn]struct{}{}, sessions: map[string]*session{},
+		Socket: filepath.Join(dir, "server.sock"),
+	}
+	if s.pipes, err = net.Listen("unix", s.Socket); err != nil {
+		return nil, errors.Join(err, listener.Close())
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.http = &http.Server{Handler: s, ConnState: s.connState, BaseContext: func(net.Listener) context.Context { return s.ctx }}
@@ -78,6 +87,7 @@ func NewServer() (*Server, error) {
 			s.Ledger.Break("legacy server: %v", err)
 		}
 	})
+	s.work.Go(s.takeProcesses)
 	s.work.Go(s.expire)
 	return s, nil
 }
@@ -86,6 +96,7 @@ func NewServer() (*Server, error) {
 func (s *Server) Close() {
 	s.stop()
 	_ = s.http.Close() // the listener's error is of no use here
+	s.hangUp()
 	s.work.Wait()
 }
 
@@ -163,7 +174,7 @@ func (s *Server) use(w http.ResponseWriter, r *http.Request) (found *session, do
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path != "/resumable" && r.URL.Path != "/plain" {
+	if r.URL.Path != resumable && r.URL.Path != plain {
 		http.NotFound(w, r)
 		return
 	}
@@ -238,14 +249,17 @@ func (s *Server) initialize(w http.ResponseWriter, r *http.Request, m *message) 
 	s.sessions[session.id] = session
 	s.mu.Unlock()
 	w.Header().Set("Mcp-Session-Id", session.id)
-	reply(w, m.ID, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"chaos","version":"1"}}`)
+	reply(w, m.ID, welcome)
 }
+
+// welcome is the result of initialize.
+const welcome = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"chaos","version":"1"}}`
 
 func (s *Server) tools(path string) string {
 	tool := func(t Tool, annotations string) string {
 		return fmt.Sprintf(`{"name":%q,"inputSchema":{"type":"object"},"annotations":{%s}}`, t, annotations)
 	}
-	if path == Resumable.Endpoint() {
+	if path == resumable {
 		return `{"tools":[` + tool(Resumable, "") + `]}`
 	}
 	return `{"tools":[` + strings.Join([]string{
