@@ -46,6 +46,7 @@ func (e *Engine) Shutdown(ctx context.Context) {
 		e.letGo()
 	}
 	e.rest(wait) // the calls of rounds that have just begun are not in the registry yet
+	e.endRoutes()
 	if e.peered() {
 		for _, c := range e.calls.all() { // another replica goes on with these when their clients come back
 			c.mu.Lock()

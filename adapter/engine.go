@@ -14,13 +14,6 @@ import (
 	"github.com/holdfast-mcp/holdfast/adapter/state"
 )
 
-// Upstream is a legacy server as clients see it.
-type Upstream struct {
-	Name   string
-	Server *legacy.Server
-	Cache  Cache
-}
-
 // Round is one request of a client. One goroutine calls Next until it returns
 // an outcome or an error, then Close; Gone may be called from any other.
 type Round interface {
@@ -45,8 +38,9 @@ type Engine struct {
 	settings  Settings
 	ring      *state.Ring
 	log       zerolog.Logger
-	noisy     zerolog.Logger // for what another replica can cause at will: a few lines in a while
-	upstreams map[string]*upstream
+	noisy     zerolog.Logger       // for what another replica can cause at will: a few lines in a while
+	groups    map[string]*group    // by the upstream's name
+	upstreams map[string]*upstream // each endpoint, by its PeersName
 	caps      capabilityCache
 	schemas   schemaCache
 	calls     registry
@@ -67,15 +61,10 @@ type Engine struct {
 	mu        sync.Mutex
 	listeners map[listener]struct{}
 	listening map[principal]int
-	wg        sync.WaitGroup // goroutines of calls and listeners
+	routes    map[*routeRound]struct{} // that pass through, or look for an endpoint
+	wg        sync.WaitGroup           // goroutines of calls and listeners
 
 	housekeeping sync.WaitGroup
-}
-
-// upstream is an Upstream and what the engine learned of it.
-type upstream struct {
-	Upstream
-	gather gatherer
 }
 
 // NewEngine makes an Engine. The ring stays the caller's, the servers are
@@ -83,13 +72,17 @@ type upstream struct {
 func NewEngine(settings Settings, upstreams []Upstream, ring *state.Ring, log zerolog.Logger, m *Metrics) *Engine {
 	e := &Engine{
 		settings: settings, ring: ring, log: log,
-		noisy:     log.Sample(&zerolog.BurstSampler{Burst: 5, Period: 10 * time.Second}),
-		upstreams: make(map[string]*upstream), quiet: make(chan struct{}, 1), doubt: make(chan struct{}, 1),
+		noisy:  log.Sample(&zerolog.BurstSampler{Burst: 5, Period: 10 * time.Second}),
+		groups: make(map[string]*group), upstreams: make(map[string]*upstream), routes: make(map[*routeRound]struct{}), quiet: make(chan struct{}, 1), doubt: make(chan struct{}, 1),
 		listeners: make(map[listener]struct{}), listening: make(map[principal]int),
 	}
 	e.calls.init(settings)
-	for _, u := range upstreams {
-		e.upstreams[u.Name] = &upstream{Upstream: u}
+	for i := range upstreams {
+		g := newGroup(&upstreams[i])
+		e.groups[g.name] = g
+		for _, up := range g.endpoints {
+			e.upstreams[PeersName(g.name, up.id)] = up
+		}
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.metrics = m.bind(e)
@@ -113,8 +106,8 @@ func NewEngine(settings Settings, upstreams []Upstream, ring *state.Ring, log ze
 //
 // Hot: once per request.
 func (e *Engine) Begin(req *Request) (Round, error) {
-	up := e.upstreams[req.Upstream]
-	if up == nil {
+	g := e.groups[req.Upstream]
+	if g == nil {
 		return nil, refuse(ReasonInternal, "no upstream of this name")
 	}
 	if e.draining.Load() {
@@ -124,6 +117,14 @@ func (e *Engine) Begin(req *Request) (Round, error) {
 	if err != nil {
 		return nil, &Refusal{Reason: ReasonInvalidParams, Detail: err.Error()}
 	}
+	if g.only == nil || g.only.known() != legacy.EraLegacy {
+		return e.beginRoute(g, req, caps)
+	}
+	return e.beginLegacy(g.only, req, caps)
+}
+
+// beginLegacy starts a round that a legacy server serves.
+func (e *Engine) beginLegacy(up *upstream, req *Request, caps *mcp.Capabilities) (Round, error) {
 	if req.RequestState == nil && up.through(e) {
 		return e.beginThrough(up, req, caps)
 	}
@@ -251,21 +252,26 @@ func (e *Engine) Ready(ctx context.Context) (ready bool, reasons []string) {
 		return false, []string{"shutting down"}
 	}
 	type answer struct {
-		name string
-		err  error
+		up  *upstream
+		err error
 	}
 	answers := make(chan answer, len(e.upstreams))
-	for name, u := range e.upstreams {
-		go func() { answers <- answer{name, u.Server.Reachable(ctx)} }() // ends with ctx; the channel has room
+	for _, u := range e.upstreams {
+		go func() { answers <- answer{u, u.Server.Reachable(ctx)} }() // ends with ctx; the channel has room
 	}
+	reached := make(map[*group]bool)
 	for range e.upstreams {
 		a := <-answers
 		if a.err == nil {
-			ready = true
+			ready, reached[a.up.group] = true, true
 			continue
 		}
-		reasons = append(reasons, "upstream "+a.name+" cannot be reached")
-		e.log.Debug().Err(a.err).Str("upstream", a.name).Msg("readiness check")
+		e.log.Debug().Err(a.err).Str("upstream", a.up.Name).Msg("readiness check")
+	}
+	for name, g := range e.groups {
+		if !reached[g] {
+			reasons = append(reasons, "upstream "+name+" cannot be reached")
+		}
 	}
 	if e.settings.Bus != nil {
 		if reached, why := e.settings.Bus.Status(); !reached {
@@ -313,13 +319,15 @@ func asRefusal(err error, mayHaveRun bool) error {
 // on (RFC 9728). suffix is what the client's path has behind the well-known
 // one: empty for the root document.
 func (e *Engine) ProtectedResource(ctx context.Context, upstream, suffix string) (status int, contentType string, body []byte, err error) {
-	up := e.upstreams[upstream]
-	if up == nil {
+	g := e.groups[upstream]
+	if g == nil {
 		return 0, "", nil, refuse(ReasonInternal, "no upstream of this name")
 	}
-	status, contentType, body, err = up.Server.ProtectedResource(ctx, suffix != "")
-	if err != nil {
-		err = asRefusal(err, false)
+	for _, up := range g.endpoints {
+		if status, contentType, body, err = up.Server.ProtectedResource(ctx, suffix != ""); err == nil {
+			return status, contentType, body, nil
+		}
 	}
+	err = asRefusal(err, false)
 	return status, contentType, body, err
 }

@@ -67,7 +67,7 @@ func newRig(t *testing.T, changes ...change) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := NewEngine(settings, []Upstream{{Name: "up", Server: server}}, ring, zerolog.Nop(), nil)
+	e := NewEngine(settings, []Upstream{{Name: "up", Endpoints: []Endpoint{{Server: server, Protocol: ProtocolLegacy}}}}, ring, zerolog.Nop(), nil)
 	r := &rig{Engine: e, t: t, raw: raw}
 	t.Cleanup(r.end)
 	return r

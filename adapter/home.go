@@ -295,8 +295,8 @@ type servedRound interface {
 // beginFirst begins a first round, or a listener, that another replica has sent
 // because the session of its key is kept here.
 func (e *Engine) beginFirst(ctx context.Context, req *Request) (servedRound, error) {
-	up := e.upstreams[req.Upstream]
-	if up == nil {
+	g := e.groups[req.Upstream]
+	if g == nil {
 		return nil, refuse(ReasonInternal, "the replica that keeps the session has no upstream of this name")
 	}
 	caps, err := e.caps.get(req.Capabilities)
@@ -307,6 +307,7 @@ func (e *Engine) beginFirst(ctx context.Context, req *Request) (servedRound, err
 		return nil, errAway
 	}
 	key := e.key(req, caps)
+	up := g.order(&key)[0]
 	if keeper := up.Server.Keeper(ctx, &key, nil); keeper != "" && keeper != e.settings.Replica {
 		return nil, away{keeper}
 	}

@@ -63,7 +63,7 @@ func (c *call) question() *Outcome {
 // seal makes the request state of the present round. mu is held.
 func (c *call) seal() []byte {
 	t := state.Token{
-		Owner: c.engine.settings.Replica, Call: c.id, Round: c.round, Upstream: c.up.Name,
+		Owner: c.engine.settings.Replica, Call: c.id, Round: c.round, Upstream: c.up.Name, Endpoint: c.up.id,
 		Principal: bearer(&c.key), Request: c.digest, Expires: c.until.Unix() + 1,
 		Ran: uint32(max(c.parkedAt.Sub(c.begun), 0) / time.Second), Transcript: c.transcript, Cut: c.cut,
 	}

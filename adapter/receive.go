@@ -59,6 +59,9 @@ func (c *call) Fail(err error) {
 	if c.phase == done {
 		return
 	}
+	if errors.Is(err, legacy.ErrSessionGone) || errors.Is(err, legacy.ErrBroken) {
+		c.up.forget() // it was started anew, and may be another
+	}
 	if errors.Is(err, legacy.ErrUnsent) && c.phase == running && c.x.HasMessage() {
 		c.restart = true // on a connection that is alive
 		c.enter(starting)
@@ -125,7 +128,7 @@ func (c *call) finish(end Outcome, borrowed bool) {
 		o = &c.rounds[0].own
 		*o = end
 	} else {
-		o = &Outcome{Result: bytes.Clone(end.Result), Error: bytes.Clone(end.Error)}
+		o = &Outcome{Result: bytes.Clone(end.Result), Error: bytes.Clone(end.Error), unfit: end.unfit}
 	}
 	o.Method, o.Cache = c.method, c.up.Cache
 	if s := c.x.Session(); s != nil {
@@ -153,7 +156,7 @@ func (c *call) finishError(raw []byte, borrowed bool) {
 	case mcp.CodeLegacyURLElicitation:
 		c.visit(e)
 	default:
-		c.finish(Outcome{Error: raw}, borrowed)
+		c.finish(Outcome{Error: raw, unfit: legacy.IsModernOnly(e.Code)}, borrowed)
 	}
 }
 

@@ -79,7 +79,7 @@ func (f *replicas) add(id string, ring *state.Ring, changes ...change) *rig {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	e := NewEngine(settings, []Upstream{{Name: "up", Server: server}}, ring, log, nil)
+	e := NewEngine(settings, []Upstream{{Name: "up", Endpoints: []Endpoint{{Server: server, Protocol: ProtocolLegacy}}}}, ring, log, nil)
 	f.lan.change(func() { p.engine = e })
 	r := &rig{Engine: e, t: f.t, raw: f.raw}
 	f.rigs = append(f.rigs, r)

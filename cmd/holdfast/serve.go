@@ -146,7 +146,7 @@ func newEngine(c *config.Config, replica string, peers *link, ring *state.Ring, 
 			return nil, err
 		}
 		upstreams = append(upstreams, adapter.Upstream{
-			Name: u.Name, Server: server,
+			Name: u.Name, Endpoints: []adapter.Endpoint{{Server: server}},
 			Cache: adapter.Cache{TTLMillis: u.Cache.TTL.Milliseconds(), Scope: u.Cache.Scope},
 		})
 	}
