@@ -49,8 +49,6 @@ func newModernRig(t *testing.T, urls []string, changes ...change) *rig {
 	return r
 }
 
-const asked = `{"resultType":"input_required","inputRequests":{"who":{"method":"elicitation/create","params":{}}},"requestState":"s\u0031"}`
-
 // Nothing of what passes is touched, on the first request and on the next, which
 // finds an idle connection.
 func TestModernPassesUnchanged(t *testing.T) {
