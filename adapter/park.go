@@ -67,6 +67,8 @@ func (c *call) seal() []byte {
 		Principal: bearer(&c.key), Request: c.digest, Expires: c.until.Unix() + 1,
 		Ran: uint32(max(c.parkedAt.Sub(c.begun), 0) / time.Second), Transcript: c.transcript, Cut: c.cut,
 	}
+	replayable := c.x == nil || c.replayable(c.x.Session())
+	c.safe = c.x != nil && replayable
 	plain := t
 	// What nobody could make use of, the client need not carry.
 	set := &c.engine.settings
@@ -79,7 +81,7 @@ func (c *call) seal() []byte {
 			t.Position = state.Position(at)
 		}
 	}
-	if t.Position.Event != "" || c.x == nil || c.replayable(c.x.Session()) {
+	if t.Position.Event != "" || replayable {
 		c.describe(&t)
 	}
 	limit := set.MaxState

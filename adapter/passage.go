@@ -214,14 +214,10 @@ func (r *routeRound) readState() (*upstream, error) {
 	switch {
 	case err != nil && r.group.only != nil && r.group.only.known() != legacy.EraLegacy:
 		return nil, nil // a modern server's own
-	case err != nil || !t.Foreign:
-		up := r.group.endpoints[0]
-		if err == nil {
-			if at := r.group.named(t.Endpoint); at != nil {
-				up = at
-			}
-		}
-		return up, nil // resume checks it
+	case err != nil: // resume says so
+		return r.group.endpoints[0], nil
+	case !t.Foreign:
+		return r.legacyEndpoint(&t), nil
 	}
 	if err := e.checkState(&t, r.group.name, r.req, r.caps); err != nil {
 		return nil, err
@@ -231,6 +227,21 @@ func (r *routeRound) readState() (*upstream, error) {
 		return nil, lostState()
 	}
 	return nil, nil
+}
+
+// legacyEndpoint is the endpoint that a call's request state belongs to, or one
+// where it may run again.
+func (r *routeRound) legacyEndpoint(t *state.Token) *upstream {
+	if up := r.group.named(t.Endpoint); up != nil {
+		return up
+	}
+	order := r.group.order(&r.key)
+	for _, up := range order {
+		if up.known() != legacy.EraModern {
+			return up
+		}
+	}
+	return order[0]
 }
 
 func lostState() error {

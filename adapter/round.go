@@ -48,21 +48,31 @@ func (r *callRound) Next(until time.Time) (Event, error) {
 }
 
 // move lets a routeRound go on with a request that the server does not take any
-// more, because it no longer speaks a legacy revision.
+// more, because it no longer speaks a legacy revision; or that has lost its
+// server, and may run again on another endpoint.
 func (r *callRound) move(ev Event, err error) bool {
 	c := r.call
-	if c.up.fixed || r.routed || r.remote {
-		return false
-	}
 	if err != nil && unreached(err) {
 		c.up.failed(c.engine.settings.DownTTL) // what comes back may be another server
 	}
-	if r.req.RequestState != nil || err != nil && !refusedLegacy(err) {
+	retry := r.req.RequestState != nil
+	if r.remote || r.routed && !retry || errors.Is(err, ErrGone) {
 		return false
 	}
 	m := c.engine.newRoute(c.up.group, r.req, c.key.Caps)
 	m.owner = r
-	if !m.suspect(c.up, legacy.EraLegacy, ev, err) {
+	ok := false
+	if retry {
+		if ok = err != nil && m.runAgain(c, err); ok {
+			c.engine.metrics.replayed()
+			c.mu.Lock()
+			r.served = ServedReplayed
+			c.mu.Unlock()
+		}
+	} else if err == nil || refusedLegacy(err) {
+		ok = m.suspect(c.up, legacy.EraLegacy, ev, err)
+	}
+	if !ok {
 		m.cancel()
 		return false
 	}

@@ -263,11 +263,41 @@ func (r *routeRound) Next(until time.Time) (Event, error) {
 	}
 }
 
-// tell is what the client is told. A round that replaces another ends that one
-// with its own outcome.
+// tell is what the client is told. Once a call that runs again has an outcome,
+// the one that was parked is over.
 func (r *routeRound) tell(ev Event, err error) (Event, error) {
 	r.told = r.told || err == nil
+	if r.fresh && r.owner != nil && err == nil && ev.Outcome != nil {
+		r.owner.call.end(&Refusal{Reason: ReasonCallLost, Detail: "the call has run again on another endpoint", MayHaveRun: true}, "the call runs elsewhere")
+	}
 	return ev, err
+}
+
+// runAgain lets a request run anew whose call has lost its server, where that is
+// harmless: on another endpoint, or on the same one if it is modern by now.
+// What was answered already is asked again.
+func (r *routeRound) runAgain(c *call, err error) bool {
+	var refusal *Refusal
+	if !errors.As(err, &refusal) || !c.mayRunAgain() {
+		return false
+	}
+	switch refusal.Reason {
+	case ReasonUpstreamDown, ReasonUpstreamLost, ReasonUpstreamStatus, ReasonCallLost:
+	default:
+		return false
+	}
+	switch {
+	case refusedLegacy(err):
+		if c.up.forget(); c.up.fixed && c.up.known() == legacy.EraLegacy {
+			r.past = append(r.past, c.up)
+		}
+	case r.group.only != nil: // it may come back
+		return false
+	default:
+		r.past = append(r.past, c.up)
+	}
+	r.fresh = len(r.order()) > 0
+	return r.fresh
 }
 
 // sleep waits until something was found or the round ends; false at until.
@@ -398,7 +428,7 @@ func (r *routeRound) lost(up *upstream, err error) error {
 // rerun lets a request run anew on another endpoint, whose own has gone with its
 // request state, where that is harmless.
 func (r *routeRound) rerun(up *upstream, err error) bool {
-	harmless := mcp.MethodTraits(r.req.Method).Harmless && r.engine.settings.Replay != ReplayNever || r.engine.settings.Replay == ReplayAlways
+	harmless := r.engine.runsAgain(r.req.Method)
 	var refusal *Refusal
 	if r.state == nil || r.fresh || r.told || !harmless || !errors.Is(err, legacy.ErrUnreachable) && !(errors.As(err, &refusal) && refusal.Reason == ReasonCallLost) {
 		return false
@@ -409,6 +439,19 @@ func (r *routeRound) rerun(up *upstream, err error) bool {
 	r.fresh = true
 	r.engine.metrics.replayed()
 	return true
+}
+
+// runsAgain reports whether a request of a method may run twice.
+func (e *Engine) runsAgain(method string) bool {
+	return mcp.MethodTraits(method).Harmless && e.settings.Replay != ReplayNever || e.settings.Replay == ReplayAlways
+}
+
+// mayRunAgain is replayable for a call whose session is gone: a tool's
+// annotations were looked at when it parked.
+func (c *call) mayRunAgain() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.safe || c.engine.runsAgain(c.method)
 }
 
 // finish ends a listener: spec 2026-07-28, basic/patterns/subscriptions,

@@ -332,3 +332,45 @@ func TestRollingUpgrade(t *testing.T) {
 		}
 	}
 }
+
+// A parked call whose legacy endpoint has gone runs again on another one where
+// that is harmless, and is otherwise said to be lost.
+func TestParkedCallsEndpointGone(t *testing.T) {
+	raw := rawserver.New(t, rawserver.Settings{})
+	ask := func(c *rawserver.Call) { c.Text(c.Ask(mcp.MethodElicit, askFor("name")).Content("name")) }
+	raw.Declare("safe", `{"name":"safe","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}`, ask)
+	raw.Tool("t", ask)
+	modern := modernserver.New(t)
+	modern.Handle(mcp.MethodToolsCall, complete("modern"))
+	r := newModernRig(t, []string{raw.URL, modern.URL})
+	var at func(*query)
+	for i := range 64 { // a caller whom the legacy endpoint serves
+		at = func(q *query) { q.auth = fmt.Sprint("Bearer ", i) }
+		if v := r.decode(toolCall("t").with(at)); func() bool {
+			caps, err := r.caps.get(v.req.Capabilities)
+			if err != nil {
+				t.Fatal(err)
+			}
+			key := r.key(v.req, caps)
+			return r.groups["up"].order(&key)[0].id == EndpointID(raw.URL)
+		}() {
+			break
+		}
+	}
+	safe, tool := toolCall("safe").with(at), toolCall("t").with(at)
+	first, second := r.play(safe), r.play(tool)
+	raw.Close()
+	answers := accept("elicitation-1", "name", "Ann")
+	if got := r.play(safe.retry(first, answers)).text(t); got != "modern" {
+		t.Errorf("got %s", got)
+	}
+	v := r.mustBegin(tool.retry(second, answers))
+	_, _, err := v.finish()
+	var refusal *Refusal
+	if !errors.As(err, &refusal) || refusal.Reason != ReasonUpstreamDown && refusal.Reason != ReasonUpstreamLost {
+		t.Errorf("got %v", err)
+	}
+	if n := modern.Count(mcp.MethodToolsCall); n != 1 {
+		t.Errorf("the modern endpoint was called %d times", n)
+	}
+}

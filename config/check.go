@@ -111,6 +111,11 @@ func (k *checker) upstreams(c *Config) {
 		} else {
 			paths[u.Path] = i
 		}
+		for j, url := range u.Endpoints {
+			if url == u.URL || slices.Index(u.Endpoints, url) < j {
+				k.note(fmt.Sprintf("%s.endpoints[%d]", key, j), quoted(shownURL(url)), "is there twice")
+			}
+		}
 		k.headers(u, key)
 	}
 }

@@ -54,6 +54,7 @@ func Defaults() *Config {
 			ConnectTimeout: 5 * time.Second,
 			WriteTimeout:   30 * time.Second,
 			PostTimeout:    30 * time.Second,
+			DownTTL:        5 * time.Second,
 			StreamWait:     250 * time.Millisecond,
 			MaxMessage:     16 << 20,
 			MaxLine:        16 << 20,
@@ -80,8 +81,9 @@ func Defaults() *Config {
 // said. It has no URL.
 func DefaultUpstream() Upstream {
 	return Upstream{
-		Name:  "default",
-		Path:  "/mcp",
-		Cache: Cache{Scope: ScopePrivate},
+		Name:     "default",
+		Protocol: ProtocolAuto,
+		Path:     "/mcp",
+		Cache:    Cache{Scope: ScopePrivate},
 	}
 }

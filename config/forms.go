@@ -156,7 +156,9 @@ func isKey(text string) bool {
 }
 
 // address reports whether the setting is a URL, in which a secret may stand.
-func (s *setting) address() bool { return s.key == "upstreams[].url" || s.key == "bus.url" }
+func (s *setting) address() bool {
+	return s.key == "upstreams[].url" || s.key == "upstreams[].endpoints" || s.key == "bus.url"
+}
 
 // shownURLs is shownURL for several with commas between.
 func shownURLs(text string) string {

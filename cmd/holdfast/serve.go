@@ -137,18 +137,24 @@ func shutdown(c config.Shutdown, engine *adapter.Engine, front *proxy.Server, lo
 func newEngine(c *config.Config, replica string, peers *link, ring *state.Ring, log zerolog.Logger, reg prometheus.Registerer) (*adapter.Engine, error) {
 	var upstreams []adapter.Upstream
 	for _, u := range c.Upstreams {
-		settings := legacySettings(c, u)
-		settings.IDPrefix = replica
-		settings.Affinity = c.Sessions.Affinity == config.AffinityHome
-		settings.Peers = adapter.NewPeers(peers, ring, replica, u.Name)
-		server, err := legacy.NewServer(settings, log)
-		if err != nil {
-			return nil, err
+		up := adapter.Upstream{Name: u.Name, Cache: adapter.Cache{TTLMillis: u.Cache.TTL.Milliseconds(), Scope: u.Cache.Scope}}
+		for _, url := range append([]string{u.URL}, u.Endpoints...) {
+			at := adapter.Endpoint{Protocol: protocols[u.Protocol]}
+			if len(u.Endpoints) > 0 {
+				at.ID = adapter.EndpointID(url)
+			}
+			settings := legacySettings(c, u)
+			settings.URL = url
+			settings.IDPrefix = replica
+			settings.Affinity = c.Sessions.Affinity == config.AffinityHome
+			settings.Peers = adapter.NewPeers(peers, ring, replica, adapter.PeersName(u.Name, at.ID))
+			var err error
+			if at.Server, err = legacy.NewServer(settings, log); err != nil {
+				return nil, err
+			}
+			up.Endpoints = append(up.Endpoints, at)
 		}
-		upstreams = append(upstreams, adapter.Upstream{
-			Name: u.Name, Endpoints: []adapter.Endpoint{{Server: server}},
-			Cache: adapter.Cache{TTLMillis: u.Cache.TTL.Milliseconds(), Scope: u.Cache.Scope},
-		})
+		upstreams = append(upstreams, up)
 	}
 	settings := adapter.Settings{
 		Replica: replica,
@@ -156,7 +162,7 @@ func newEngine(c *config.Config, replica string, peers *link, ring *state.Ring, 
 		ParkTTL: c.Calls.ParkTTL, OutcomeTTL: c.Calls.OutcomeTTL, MaxOutcomeBytes: int64(c.Calls.MaxOutcomeBytes),
 		MaxCalls: c.Calls.Max, MaxParked: c.Calls.MaxParked, MaxParkedPerPrincipal: c.Calls.MaxParkedPerPrincipal,
 		MaxRounds: c.Calls.MaxRounds, MaxInputs: c.Calls.MaxInputs, MaxState: int(c.State.MaxBytes),
-		MaxHold: c.Calls.MaxHold, ReleaseAfter: c.Calls.ReleaseAfter, MaxReleased: c.Calls.MaxReleased,
+		DownTTL: c.Upstream.DownTTL, MaxHold: c.Calls.MaxHold, ReleaseAfter: c.Calls.ReleaseAfter, MaxReleased: c.Calls.MaxReleased,
 		OwnKey: c.State.KeyFile == "" && len(c.State.Keys) == 0,
 		Bus:    peers, BusRequired: c.Bus.Required, ParamHeaders: proxy.ParamHeaders,
 		Buffer: c.Stream.Buffer, BufferBytes: int(c.Stream.BufferBytes),
@@ -176,6 +182,10 @@ func newEngine(c *config.Config, replica string, peers *link, ring *state.Ring, 
 	}
 	peers.register(reg)
 	return adapter.NewEngine(settings, upstreams, ring, log, adapter.NewMetrics(reg)), nil
+}
+
+var protocols = map[string]adapter.Protocol{
+	config.ProtocolAuto: adapter.ProtocolAuto, config.ProtocolLegacy: adapter.ProtocolLegacy, config.ProtocolModern: adapter.ProtocolModern,
 }
 
 // replicaID names this process among its peers and in upstream request ids.
