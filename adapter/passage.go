@@ -211,8 +211,9 @@ func (r *routeRound) wrap(up *upstream, o *Outcome) error {
 func (r *routeRound) readState() (*upstream, error) {
 	e := r.engine
 	t, err := e.ring.Open(r.req.RequestState, e.settings.MaxState)
+	strange := err != nil || t.Upstream != r.group.name // another Holdfast's, perhaps
 	switch {
-	case err != nil && r.group.only != nil && r.group.only.known() != legacy.EraLegacy:
+	case strange && r.group.only != nil && r.group.only.known() != legacy.EraLegacy:
 		return nil, nil // a modern server's own
 	case err != nil: // resume says so
 		return r.group.endpoints[0], nil

@@ -32,7 +32,7 @@ func TestHandshake(t *testing.T) {
 			server.WaitHTTP("GET", 1)
 			h.Stop()
 
-			records := server.Records()
+			records := spoken(server)
 			first := records[0]
 			if first.Method() != "initialize" {
 				t.Fatalf("first comes %s %s, want initialize", first.HTTP, first.Method())
@@ -61,7 +61,10 @@ func TestHandshake(t *testing.T) {
 					t.Errorf("%s %s has MCP-Protocol-Version %q", r.HTTP, r.Method(), got)
 				}
 			}
-			for _, r := range sent(server, "POST") {
+			for _, r := range spoken(server) {
+				if r.HTTP != "POST" {
+					continue
+				}
 				if got := r.Header.Get("Content-Type"); got != "application/json" {
 					t.Errorf("%s has Content-Type %q", r.Method(), got)
 				}
@@ -102,7 +105,7 @@ func TestRevisions(t *testing.T) {
 			}
 			server.WaitHTTP("GET", 1)
 			h.Stop()
-			for _, r := range server.Records()[1:] {
+			for _, r := range spoken(server)[1:] {
 				if got := r.Header.Get("MCP-Protocol-Version"); got != version {
 					t.Errorf("%s %s has MCP-Protocol-Version %q, want %s", r.HTTP, r.Method(), got, version)
 				}
