@@ -224,7 +224,7 @@ func (r *routeRound) readState() (*upstream, error) {
 		return nil, err
 	}
 	r.state = &t
-	if r.group.named(t.Endpoint) == nil && !r.rerun(nil, lostState()) {
+	if r.group.named(t.Endpoint) == nil && !r.rerun(lostState()) {
 		return nil, lostState()
 	}
 	return nil, nil

@@ -18,7 +18,7 @@ import (
 func (c *call) Receive(m *jsonrpc.Message, borrowed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.phase == done {
+	if c.phase == done || c.x == nil { // of an exchange that the call has left
 		if m.IsRequest() {
 			c.refuse(m.ID, "the call is over")
 		}
@@ -56,7 +56,7 @@ func (c *call) Receive(m *jsonrpc.Message, borrowed bool) {
 func (c *call) Fail(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.phase == done {
+	if c.phase == done || c.x == nil {
 		return
 	}
 	if errors.Is(err, legacy.ErrSessionGone) || errors.Is(err, legacy.ErrBroken) {

@@ -30,10 +30,9 @@ type routeRound struct {
 	ctx    context.Context // ends with Gone or Close
 	cancel context.CancelFunc
 
-	state  *state.Token // of a modern server's request state that is sealed in one of ours; else nil
-	sealed []byte       // the outcome's request state
-	fresh  bool         // the request goes out without request state and answers: it runs again
-	owner  *callRound   // that had the request before, and counts as the round; else nil
+	state *state.Token // of a modern server's request state that is sealed in one of ours; else nil
+	fresh bool         // the request goes out without request state and answers: it runs again
+	owner *callRound   // that had the request before, and counts as the round; else nil
 
 	past   []*upstream // endpoints that could not serve it
 	first  *upstream   // the endpoint to begin with, or nil
@@ -238,7 +237,7 @@ func (r *routeRound) Next(until time.Time) (Event, error) {
 			}
 			continue
 		case err != nil:
-			if err = r.lost(up, err); err != nil {
+			if err = r.lost(err); err != nil {
 				return Event{}, err
 			}
 			continue
@@ -326,7 +325,7 @@ func (r *routeRound) rouse() {
 // goOnLegacy lets a legacy round serve the request.
 func (r *routeRound) goOnLegacy(up *upstream) error {
 	if r.state != nil && !r.fresh {
-		return r.lost(up, lostState())
+		return r.lost(lostState())
 	}
 	r.uncount() // else it would count twice
 	req := r.req
@@ -409,7 +408,7 @@ func (r *routeRound) suspect(up *upstream, was legacy.Era, ev Event, err error) 
 
 // lost decides what follows from a server that was sent nothing, or has refused.
 // nil: it goes on elsewhere.
-func (r *routeRound) lost(up *upstream, err error) error {
+func (r *routeRound) lost(err error) error {
 	if r.ctx.Err() != nil {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -418,7 +417,7 @@ func (r *routeRound) lost(up *upstream, err error) error {
 		}
 		return stopping()
 	}
-	if r.rerun(up, err) {
+	if r.rerun(err) {
 		r.set()
 		return nil
 	}
@@ -427,13 +426,13 @@ func (r *routeRound) lost(up *upstream, err error) error {
 
 // rerun lets a request run anew on another endpoint, whose own has gone with its
 // request state, where that is harmless.
-func (r *routeRound) rerun(up *upstream, err error) bool {
+func (r *routeRound) rerun(err error) bool {
 	harmless := r.engine.runsAgain(r.req.Method)
 	var refusal *Refusal
 	if r.state == nil || r.fresh || r.told || !harmless || !errors.Is(err, legacy.ErrUnreachable) && !(errors.As(err, &refusal) && refusal.Reason == ReasonCallLost) {
 		return false
 	}
-	if up = r.group.named(r.state.Endpoint); up != nil && errors.Is(err, legacy.ErrUnreachable) {
+	if up := r.group.named(r.state.Endpoint); up != nil && errors.Is(err, legacy.ErrUnreachable) {
 		r.past = append(r.past, up)
 	}
 	r.fresh = true

@@ -61,15 +61,17 @@ func (c *call) strandAnswers(answers []answer, err, reason error) bool {
 		}
 		left.undelivered = append(left.undelivered, answer{in: a.in, value: c.transcript[i].Value})
 	}
-	switch {
-	case left.position.Event != "":
-	case c.replayable(c.x.Session()):
-		c.x.Cancel("the call runs again")
-		c.inputs = nil
-	default:
+	replays := left.position.Event == ""
+	if replays && !c.replayable(c.x.Session()) {
 		return false
 	}
-	c.x.Release()
+	if !c.x.Release() {
+		return true // its last word waits for mu
+	}
+	if replays {
+		c.x.Cancel("the call runs again")
+		c.inputs = nil
+	}
 	c.leaveTo(left)
 	return true
 }
