@@ -130,7 +130,7 @@ func (c *call) transferable() bool {
 // closeServers deletes the upstream sessions, or hands them over.
 func (e *Engine) closeServers(ctx context.Context) {
 	var closing sync.WaitGroup
-	for _, u := range e.upstreams {
+	for _, u := range e.upstreams() {
 		closing.Add(1)
 		go func() {
 			defer closing.Done()
@@ -162,7 +162,7 @@ func (e *Engine) inFlight() int { return int(e.rounds.Load() - e.remote.Load()) 
 func (e *Engine) Report() Report {
 	r := Report{Leaving: e.leaving.Load(), Rounds: e.inFlight()}
 	r.Calls, r.Parked, r.Released = e.calls.count()
-	for _, u := range e.upstreams {
+	for _, u := range e.upstreams() {
 		r.Sessions += u.Server.Sessions()
 	}
 	return r

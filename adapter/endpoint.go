@@ -38,7 +38,8 @@ const (
 	ProtocolModern                 // it is modern: requests are passed through
 )
 
-// EndpointID is a short digest of an endpoint's URL.
+// EndpointID is a short digest of an endpoint's URL, or of what else tells it
+// from others.
 func EndpointID(url string) string {
 	sum := sha256.Sum256([]byte(url))
 	return hex.EncodeToString(sum[:4])
@@ -55,9 +56,13 @@ func PeersName(upstream, id string) string {
 // group is the endpoints of one upstream.
 type group struct {
 	name      string
-	endpoints []*upstream
-	only      *upstream // where there is one alone
+	cache     Cache
+	endpoints atomic.Pointer[[]*upstream] // never empty; the slice never changes
+	only      *upstream                   // where there is one alone, for good
 }
+
+// list is all endpoints, also those that have retired.
+func (g *group) list() []*upstream { return *g.endpoints.Load() }
 
 // upstream is one endpoint, and what the engine learned of it.
 type upstream struct {
@@ -69,6 +74,7 @@ type upstream struct {
 	group  *group
 	gather gatherer
 	fixed  bool          // the era is configured
+	left   atomic.Int64  // when it retired, in Unix nanoseconds; zero: it has not
 	era    atomic.Uint32 // a legacy.Era
 	asked  atomic.Int64  // when it was last asked for its era, in Unix nanoseconds
 	down   atomic.Int64  // until when it counts as away, in Unix nanoseconds
@@ -78,28 +84,34 @@ type upstream struct {
 }
 
 func newGroup(u *Upstream) *group {
-	g := &group{name: u.Name}
+	g := &group{name: u.Name, cache: u.Cache}
+	var list []*upstream
 	for _, at := range u.Endpoints {
-		up := &upstream{Name: u.Name, Server: at.Server, Cache: u.Cache, id: at.ID, group: g, fixed: at.Protocol != ProtocolAuto}
-		switch at.Protocol {
-		case ProtocolLegacy:
-			up.era.Store(uint32(legacy.EraLegacy))
-		case ProtocolModern:
-			up.era.Store(uint32(legacy.EraModern))
-		}
-		g.endpoints = append(g.endpoints, up)
+		list = append(list, g.endpoint(at))
 	}
-	if len(g.endpoints) == 1 {
-		g.only = g.endpoints[0]
+	g.endpoints.Store(&list)
+	if len(list) == 1 && list[0].id == "" {
+		g.only = list[0]
 	}
 	return g
+}
+
+func (g *group) endpoint(at Endpoint) *upstream {
+	up := &upstream{Name: g.name, Server: at.Server, Cache: g.cache, id: at.ID, group: g, fixed: at.Protocol != ProtocolAuto}
+	switch at.Protocol {
+	case ProtocolLegacy:
+		up.era.Store(uint32(legacy.EraLegacy))
+	case ProtocolModern:
+		up.era.Store(uint32(legacy.EraModern))
+	}
+	return up
 }
 
 // named returns the endpoint that a request state names, or nil where it is not
 // configured any more. A state that names none is of the time when the upstream
 // had one alone.
 func (g *group) named(id string) *upstream {
-	for _, up := range g.endpoints {
+	for _, up := range g.list() {
 		if up.id == id || id == "" {
 			return up
 		}
@@ -112,12 +124,13 @@ func (g *group) named(id string) *upstream {
 // every replica prefers the same one, and a caller stays on one session; then
 // those that could not be reached lately.
 func (g *group) order(k *legacy.Key) []*upstream {
+	all := g.list()
 	if g.only != nil {
-		return g.endpoints
+		return all
 	}
 	now := time.Now().UnixNano()
-	scores := make(map[*upstream]uint64, len(g.endpoints))
-	for _, up := range g.endpoints {
+	scores := make(map[*upstream]uint64, len(all))
+	for _, up := range all {
 		h := fnv.New64a()
 		_, _ = h.Write(k.Principal[:])
 		_, _ = h.Write(k.Extra)
@@ -125,13 +138,19 @@ func (g *group) order(k *legacy.Key) []*upstream {
 		_, _ = h.Write([]byte(up.id))
 		scores[up] = spread(h.Sum64())
 	}
-	order := slices.Clone(g.endpoints)
-	slices.SortStableFunc(order, func(a, b *upstream) int {
-		x, y := a.down.Load() > now, b.down.Load() > now
+	order := slices.DeleteFunc(slices.Clone(all), (*upstream).retired)
+	if len(order) == 0 { // none of those that are named could be made
+		order = slices.Clone(all)
+	}
+	down := make(map[*upstream]bool, len(order)) // as it is now: it must not change while they are sorted
+	for _, up := range order {
+		down[up] = up.down.Load() > now
+	}
+	slices.SortFunc(order, func(a, b *upstream) int {
 		switch {
-		case x != y && x:
+		case down[a] != down[b] && down[a]:
 			return 1
-		case x != y:
+		case down[a] != down[b]:
 			return -1
 		case scores[a] > scores[b]:
 			return -1

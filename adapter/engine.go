@@ -38,9 +38,9 @@ type Engine struct {
 	settings  Settings
 	ring      *state.Ring
 	log       zerolog.Logger
-	noisy     zerolog.Logger       // for what another replica can cause at will: a few lines in a while
-	groups    map[string]*group    // by the upstream's name
-	upstreams map[string]*upstream // each endpoint, by its PeersName
+	noisy     zerolog.Logger                       // for what another replica can cause at will: a few lines in a while
+	groups    map[string]*group                    // by the upstream's name
+	endpoints atomic.Pointer[map[string]*upstream] // each, by its PeersName; the map never changes
 	caps      capabilityCache
 	schemas   schemaCache
 	calls     registry
@@ -73,17 +73,15 @@ func NewEngine(settings Settings, upstreams []Upstream, ring *state.Ring, log ze
 	e := &Engine{
 		settings: settings, ring: ring, log: log,
 		noisy:  log.Sample(&zerolog.BurstSampler{Burst: 5, Period: 10 * time.Second}),
-		groups: make(map[string]*group), upstreams: make(map[string]*upstream), routes: make(map[*routeRound]struct{}), quiet: make(chan struct{}, 1), doubt: make(chan struct{}, 1),
+		groups: make(map[string]*group), routes: make(map[*routeRound]struct{}), quiet: make(chan struct{}, 1), doubt: make(chan struct{}, 1),
 		listeners: make(map[listener]struct{}), listening: make(map[principal]int),
 	}
 	e.calls.init(settings)
 	for i := range upstreams {
 		g := newGroup(&upstreams[i])
 		e.groups[g.name] = g
-		for _, up := range g.endpoints {
-			e.upstreams[PeersName(g.name, up.id)] = up
-		}
 	}
+	e.index()
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.metrics = m.bind(e)
 	if settings.Bus != nil {
@@ -255,12 +253,13 @@ func (e *Engine) Ready(ctx context.Context) (ready bool, reasons []string) {
 		up  *upstream
 		err error
 	}
-	answers := make(chan answer, len(e.upstreams))
-	for _, u := range e.upstreams {
+	all := e.upstreams()
+	answers := make(chan answer, len(all))
+	for _, u := range all {
 		go func() { answers <- answer{u, u.Server.Reachable(ctx)} }() // ends with ctx; the channel has room
 	}
 	reached := make(map[*group]bool)
-	for range e.upstreams {
+	for range all {
 		a := <-answers
 		if a.err == nil {
 			ready, reached[a.up.group] = true, true
@@ -323,7 +322,7 @@ func (e *Engine) ProtectedResource(ctx context.Context, upstream, suffix string)
 	if g == nil {
 		return 0, "", nil, refuse(ReasonInternal, "no upstream of this name")
 	}
-	for _, up := range g.endpoints {
+	for _, up := range g.list() {
 		if status, contentType, body, err = up.Server.ProtectedResource(ctx, suffix != ""); err == nil {
 			return status, contentType, body, nil
 		}

@@ -85,7 +85,7 @@ func (r *rig) end() {
 		r.t.Errorf("left over: %d rounds, %d parked of %d callers, %d live, %d named, %d kept of %d bytes",
 			n, c.parked, len(c.perCaller), len(c.live), len(c.named), c.kept.Len(), c.keptBytes)
 	}
-	for _, up := range r.upstreams {
+	for _, up := range r.upstreams() {
 		if n := up.Server.Sessions(); n != 0 {
 			r.t.Errorf("%d sessions left", n)
 		}

@@ -26,7 +26,7 @@ func (f *replicas) keeper(q query) (keeper *rig, others []*rig) {
 		f.t.Fatal(err)
 	}
 	key := f.rigs[0].key(req, caps)
-	name := f.rigs[0].upstreams["up"].Server.Keeper(f.t.Context(), &key, nil)
+	name := f.rigs[0].upstreams()["up"].Server.Keeper(f.t.Context(), &key, nil)
 	for i, r := range f.rigs {
 		if r.settings.Replica == name || name == "" && i == 0 {
 			keeper = r

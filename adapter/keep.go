@@ -67,7 +67,7 @@ func (e *Engine) readKeepable(ctx context.Context, b []byte) (*keepable, error) 
 				k.id = [16]byte(f.value)
 			}
 		case 'u':
-			k.up = e.upstreams[string(f.value)]
+			k.up = e.upstreams()[string(f.value)]
 		case 's':
 			at.Session = string(f.value)
 		case 'v':
@@ -217,7 +217,7 @@ func (r *registry) records() map[[16]byte]*record {
 
 // upstreamOf returns the endpoint of a record's session.
 func (e *Engine) upstreamOf(rec *record) *upstream {
-	for _, up := range e.upstreams {
+	for _, up := range e.upstreams() {
 		if up.Server == rec.session.Server() {
 			return up
 		}

@@ -68,7 +68,7 @@ func (m *Metrics) bind(e *Engine) *metrics {
 			ConstLabels: prometheus.Labels{"upstream": g.name},
 		}, func() float64 {
 			n := 0
-			for _, up := range g.endpoints {
+			for _, up := range g.list() {
 				n += up.Server.Sessions()
 			}
 			return float64(n)

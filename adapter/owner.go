@@ -144,7 +144,7 @@ func (e *Engine) beginServed(ctx context.Context, req *Request, takeOver bool) (
 	e.remote.Add(1)
 	r := e.newRound(req)
 	r.remote = true
-	up := g.endpoints[0]
+	up := g.list()[0]
 	t, err := e.openState(up, req, caps)
 	if err == nil {
 		if at := g.named(t.Endpoint); at != nil {

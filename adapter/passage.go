@@ -216,7 +216,7 @@ func (r *routeRound) readState() (*upstream, error) {
 	case strange && r.group.only != nil && r.group.only.known() != legacy.EraLegacy:
 		return nil, nil // a modern server's own
 	case err != nil: // resume says so
-		return r.group.endpoints[0], nil
+		return r.group.list()[0], nil
 	case !t.Foreign:
 		return r.legacyEndpoint(&t), nil
 	}

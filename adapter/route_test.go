@@ -191,7 +191,7 @@ func TestOddAnswerOfModernServer(t *testing.T) {
 	if n := modern.Count(mcp.MethodDiscover); n != 1 {
 		t.Errorf("asked %d times", n)
 	}
-	r.upstreams["up"].asked.Store(time.Now().Add(-time.Hour).UnixNano())
+	r.upstreams()["up"].asked.Store(time.Now().Add(-time.Hour).UnixNano())
 	if o := r.play(q); o.Status != 404 || modern.Count(mcp.MethodDiscover) != 2 || modern.Count(mcp.MethodPromptsList) != 4 {
 		t.Errorf("got %d, asked %d times for the era and %d for the prompts", o.Status, modern.Count(mcp.MethodDiscover), modern.Count(mcp.MethodPromptsList))
 	}

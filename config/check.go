@@ -111,6 +111,9 @@ func (k *checker) upstreams(c *Config) {
 		} else {
 			paths[u.Path] = i
 		}
+		if u.Resolve && len(u.Endpoints) > 0 {
+			k.note(key+".endpoints", "", "resolve is set too; use one of the two")
+		}
 		for j, url := range u.Endpoints {
 			if url == u.URL || slices.Index(u.Endpoints, url) < j {
 				k.note(fmt.Sprintf("%s.endpoints[%d]", key, j), quoted(shownURL(url)), "is there twice")

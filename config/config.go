@@ -44,6 +44,7 @@ type Upstream struct {
 	Name           string            `koanf:"name" form:"name" doc:"what logs and metrics call it; unique"`
 	URL            string            `koanf:"url" form:"url" doc:"the endpoint of the server; must be given"`
 	Endpoints      []string          `koanf:"endpoints" form:"url" doc:"further endpoints of the same server, such as its instances, or the next version of it in a rolling upgrade: new calls go to one that can be reached, retries to where their call is"`
+	Resolve        bool              `koanf:"resolve" doc:"each address that the URL's host name resolves to is an endpoint; looked up again every upstream.resolve_every"`
 	Protocol       string            `koanf:"protocol" oneof:"auto legacy modern" doc:"whether the server is legacy, or modern (its requests pass through unchanged); auto: each endpoint is asked once, and again when its answers do not fit"`
 	Path           string            `koanf:"path" form:"path" doc:"path that clients use; unique"`
 	Headers        map[string]string `koanf:"headers" form:"headers" secret:"true" doc:"header fields sent to the server with every request"`
@@ -158,6 +159,7 @@ type Transport struct {
 	WriteTimeout   time.Duration `koanf:"write_timeout" min:"10ms" max:"24h" doc:"time for sending one request"`
 	PostTimeout    time.Duration `koanf:"post_timeout" min:"10ms" max:"10m" doc:"time until an answer or a notification is acknowledged"`
 	DownTTL        time.Duration `koanf:"down_ttl" min:"10ms" max:"1h" doc:"how long an endpoint that could not be reached is passed over where the upstream has others"`
+	ResolveEvery   time.Duration `koanf:"resolve_every" min:"10ms" max:"24h" doc:"how often names are looked up of upstreams that say resolve"`
 	StreamWait     time.Duration `koanf:"stream_wait" min:"0s" max:"10s" doc:"how long a new session waits for its GET stream to stand"`
 	MaxMessage     Size          `koanf:"max_message" min:"64KiB" max:"1GiB" doc:"size of one JSON body or event"`
 	MaxLine        Size          `koanf:"max_line" min:"4KiB" max:"1GiB" doc:"size of one line of an event stream"`

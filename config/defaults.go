@@ -55,6 +55,7 @@ func Defaults() *Config {
 			WriteTimeout:   30 * time.Second,
 			PostTimeout:    30 * time.Second,
 			DownTTL:        5 * time.Second,
+			ResolveEvery:   10 * time.Second,
 			StreamWait:     250 * time.Millisecond,
 			MaxMessage:     16 << 20,
 			MaxLine:        16 << 20,

@@ -14,6 +14,7 @@ type Settings struct {
 	Name      string
 	Transport Transport
 	URL       string
+	Address   string  // host:port to connect to in place of the URL's; empty: that one
 	Headers   []Field // sent with every request; secrets
 
 	ConnectTimeout time.Duration

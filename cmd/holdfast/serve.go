@@ -53,14 +53,17 @@ func serve(ctx context.Context, c *config.Config, stderr io.Writer) error {
 		defer cancel()
 		peers.close(ctx)
 	}()
-	engine, err := newEngine(c, replica, peers, ring, log, registry)
+	engine, resolving, err := newEngine(ctx, c, replica, peers, ring, log, registry)
 	if err != nil {
 		return err
 	}
+	stopLooking := follow(ctx, engine, resolving)
+	defer stopLooking()
 	defer peers.serve(engine)()
 	front := proxy.New(proxySettings(c), proxy.Behind(engine), log, registry)
 	failed := make(chan error, 2)
 	down := func(err error) error {
+		stopLooking()
 		return errors.Join(err, shutdown(c.Shutdown, engine, front, log))
 	}
 
@@ -134,25 +137,40 @@ func shutdown(c config.Shutdown, engine *adapter.Engine, front *proxy.Server, lo
 	return nil
 }
 
-func newEngine(c *config.Config, replica string, peers *link, ring *state.Ring, log zerolog.Logger, reg prometheus.Registerer) (*adapter.Engine, error) {
+func newEngine(ctx context.Context, c *config.Config, replica string, peers *link, ring *state.Ring, log zerolog.Logger, reg prometheus.Registerer) (*adapter.Engine, []*names, error) {
 	var upstreams []adapter.Upstream
+	var resolving []*names
 	for _, u := range c.Upstreams {
 		up := adapter.Upstream{Name: u.Name, Cache: adapter.Cache{TTLMillis: u.Cache.TTL.Milliseconds(), Scope: u.Cache.Scope}}
-		for _, url := range append([]string{u.URL}, u.Endpoints...) {
-			at := adapter.Endpoint{Protocol: protocols[u.Protocol]}
-			if len(u.Endpoints) > 0 {
-				at.ID = adapter.EndpointID(url)
-			}
+		open := func(url, address, id string) (adapter.Endpoint, error) {
 			settings := legacySettings(c, u)
-			settings.URL = url
+			settings.URL, settings.Address = url, address
 			settings.IDPrefix = replica
 			settings.Affinity = c.Sessions.Affinity == config.AffinityHome
-			settings.Peers = adapter.NewPeers(peers, ring, replica, adapter.PeersName(u.Name, at.ID))
-			var err error
-			if at.Server, err = legacy.NewServer(settings, log); err != nil {
-				return nil, err
+			settings.Peers = adapter.NewPeers(peers, ring, replica, adapter.PeersName(u.Name, id))
+			server, err := legacy.NewServer(settings, log)
+			return adapter.Endpoint{ID: id, Server: server, Protocol: protocols[u.Protocol]}, err
+		}
+		if u.Resolve {
+			n := &names{upstream: u.Name, url: u.URL, every: c.Upstream.ResolveEvery, open: open, log: log}
+			endpoints, err := n.first(ctx)
+			if err != nil {
+				return nil, nil, err
 			}
-			up.Endpoints = append(up.Endpoints, at)
+			up.Endpoints = endpoints
+			resolving = append(resolving, n)
+		} else {
+			for _, url := range append([]string{u.URL}, u.Endpoints...) {
+				id := ""
+				if len(u.Endpoints) > 0 {
+					id = adapter.EndpointID(url)
+				}
+				at, err := open(url, "", id)
+				if err != nil {
+					return nil, nil, err
+				}
+				up.Endpoints = append(up.Endpoints, at)
+			}
 		}
 		upstreams = append(upstreams, up)
 	}
@@ -181,7 +199,7 @@ func newEngine(c *config.Config, replica string, peers *link, ring *state.Ring, 
 		settings.Replay = adapter.ReplayNever
 	}
 	peers.register(reg)
-	return adapter.NewEngine(settings, upstreams, ring, log, adapter.NewMetrics(reg)), nil
+	return adapter.NewEngine(settings, upstreams, ring, log, adapter.NewMetrics(reg)), resolving, nil
 }
 
 var protocols = map[string]adapter.Protocol{

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"sync"
 	"testing"
 
@@ -149,5 +150,33 @@ upstreams: [{url: "` + old.URL + `", endpoints: ["http://` + address + `/mcp"]}]
 	}
 	if n := successor.Count("initialize"); n > 0 {
 		t.Errorf("the modern server was sent %d handshakes", n)
+	}
+}
+
+// Each address of a name is an endpoint; the one where nobody listens is passed
+// over, and the server is told the name, not the address.
+func TestResolvedName(t *testing.T) {
+	t.Parallel()
+	server := modernserver.New(t)
+	server.Handle("tools/call", func(x *modernserver.Exchange) {
+		x.Result(`{"resultType":"complete","content":[{"type":"text","text":"done"}]}`)
+	})
+	u, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := "localhost:" + u.Port()
+	h := Start(t, Options{Config: `
+upstream: {resolve_every: 10ms}
+upstreams: [{url: "http://` + named + `/mcp", resolve: true}]`})
+	for i := range 4 {
+		if got := h.Send(t, CallTool("t", nil, Bearer(fmt.Sprint(i)))).Text(t); got != "done" {
+			t.Errorf("got %q", got)
+		}
+	}
+	for _, r := range server.Records("") {
+		if r.Host != named {
+			t.Errorf("the server was asked as %s", r.Host)
+		}
 	}
 }
