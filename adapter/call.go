@@ -93,6 +93,7 @@ type call struct {
 	strandings      int            // how often its stream broke while it ran, and it could be replayed
 	withdrawn       []*input       // questions that the server took back since the call parked
 	handed          bool           // a client was told its request state: another replica may have it
+	safe            bool           // as its tool said when it parked, it may run twice
 	kept            bool           // it was not let go when calls.release_after had passed
 
 	// Set when the call first parks.

@@ -49,6 +49,7 @@ func (e *Engine) Shutdown(ctx context.Context) {
 		e.letGo()
 	}
 	e.rest(wait) // the calls of rounds that have just begun are not in the registry yet
+	e.endRoutes()
 	if e.peered() {
 		for _, c := range e.calls.all() { // another replica goes on with these when their clients come back
 			c.mu.Lock()
@@ -162,7 +163,7 @@ func (c *call) transferable() bool {
 // closeServers deletes the upstream sessions, or hands them over.
 func (e *Engine) closeServers(ctx context.Context) {
 	var closing sync.WaitGroup
-	for _, u := range e.upstreams {
+	for _, u := range e.upstreams() {
 		closing.Add(1)
 		go func() {
 			defer closing.Done()
@@ -194,7 +195,7 @@ func (e *Engine) inFlight() int { return int(e.rounds.Load() - e.remote.Load()) 
 func (e *Engine) Report() Report {
 	r := Report{Leaving: e.leaving.Load(), Rounds: e.inFlight()}
 	r.Calls, r.Parked, r.Released = e.calls.count()
-	for _, u := range e.upstreams {
+	for _, u := range e.upstreams() {
 		r.Sessions += u.Server.Sessions()
 	}
 	return r

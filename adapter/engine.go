@@ -14,13 +14,6 @@ import (
 	"github.com/holdfast-mcp/holdfast/adapter/state"
 )
 
-// Upstream is a legacy server as clients see it.
-type Upstream struct {
-	Name   string
-	Server *legacy.Server
-	Cache  Cache
-}
-
 // Round is one request of a client. One goroutine calls Next until it returns
 // an outcome or an error, then Close; Gone may be called from any other.
 type Round interface {
@@ -45,8 +38,9 @@ type Engine struct {
 	settings  Settings
 	ring      *state.Ring
 	log       zerolog.Logger
-	noisy     zerolog.Logger // for what another replica can cause at will: a few lines in a while
-	upstreams map[string]*upstream
+	noisy     zerolog.Logger                       // for what another replica can cause at will: a few lines in a while
+	groups    map[string]*group                    // by the upstream's name
+	endpoints atomic.Pointer[map[string]*upstream] // each, by its PeersName; the map never changes
 	caps      capabilityCache
 	schemas   schemaCache
 	calls     registry
@@ -70,15 +64,10 @@ type Engine struct {
 	mu        sync.Mutex
 	listeners map[listener]struct{}
 	listening map[principal]int
-	wg        sync.WaitGroup // goroutines of calls and listeners
+	routes    map[*routeRound]struct{} // that pass through, or look for an endpoint
+	wg        sync.WaitGroup           // goroutines of calls and listeners
 
 	housekeeping sync.WaitGroup
-}
-
-// upstream is an Upstream and what the engine learned of it.
-type upstream struct {
-	Upstream
-	gather gatherer
 }
 
 // NewEngine makes an Engine. The ring stays the caller's, the servers are
@@ -86,14 +75,16 @@ type upstream struct {
 func NewEngine(settings Settings, upstreams []Upstream, ring *state.Ring, log zerolog.Logger, m *Metrics) *Engine {
 	e := &Engine{
 		settings: settings, ring: ring, log: log,
-		noisy:     log.Sample(&zerolog.BurstSampler{Burst: 5, Period: 10 * time.Second}),
-		upstreams: make(map[string]*upstream), quiet: make(chan struct{}, 1), doubt: make(chan struct{}, 1), others: acquaintance{met: make(chan struct{}, 1)},
+		noisy:  log.Sample(&zerolog.BurstSampler{Burst: 5, Period: 10 * time.Second}),
+		groups: make(map[string]*group), routes: make(map[*routeRound]struct{}), quiet: make(chan struct{}, 1), doubt: make(chan struct{}, 1), others: acquaintance{met: make(chan struct{}, 1)},
 		listeners: make(map[listener]struct{}), listening: make(map[principal]int),
 	}
 	e.calls.init(settings)
-	for _, u := range upstreams {
-		e.upstreams[u.Name] = &upstream{Upstream: u}
+	for i := range upstreams {
+		g := newGroup(&upstreams[i])
+		e.groups[g.name] = g
 	}
+	e.index()
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.metrics = m.bind(e)
 	if settings.Bus != nil {
@@ -116,8 +107,8 @@ func NewEngine(settings Settings, upstreams []Upstream, ring *state.Ring, log ze
 //
 // Hot: once per request.
 func (e *Engine) Begin(req *Request) (Round, error) {
-	up := e.upstreams[req.Upstream]
-	if up == nil {
+	g := e.groups[req.Upstream]
+	if g == nil {
 		return nil, refuse(ReasonInternal, "no upstream of this name")
 	}
 	if e.draining.Load() {
@@ -127,13 +118,24 @@ func (e *Engine) Begin(req *Request) (Round, error) {
 	if err != nil {
 		return nil, &Refusal{Reason: ReasonInvalidParams, Detail: err.Error()}
 	}
+	if g.only == nil || g.only.known() != legacy.EraLegacy {
+		return e.beginRoute(g, req, caps)
+	}
+	return e.beginLegacy(g.only, req, caps, false)
+}
+
+// beginLegacy starts a round that a legacy server serves. arrived says that it is
+// one of those already that a replica that stops still serves.
+func (e *Engine) beginLegacy(up *upstream, req *Request, caps *mcp.Capabilities, arrived bool) (Round, error) {
 	if req.RequestState == nil && up.through(e) {
-		return e.beginThrough(up, req, caps)
+		return e.beginThrough(up, req, caps, arrived)
 	}
 	if req.Method == mcp.MethodListen {
 		return e.beginHere(up, req, caps)
 	}
-	if err := e.arrive(); err != nil {
+	if arrived {
+		e.rounds.Add(1)
+	} else if err := e.arrive(); err != nil {
 		return nil, err
 	}
 	if req.RequestState != nil {
@@ -255,21 +257,27 @@ func (e *Engine) Ready(ctx context.Context) (ready bool, reasons []string) {
 		return false, []string{"shutting down"}
 	}
 	type answer struct {
-		name string
-		err  error
+		up  *upstream
+		err error
 	}
-	answers := make(chan answer, len(e.upstreams))
-	for name, u := range e.upstreams {
-		go func() { answers <- answer{name, u.Server.Reachable(ctx)} }() // ends with ctx; the channel has room
+	all := e.upstreams()
+	answers := make(chan answer, len(all))
+	for _, u := range all {
+		go func() { answers <- answer{u, u.Server.Reachable(ctx)} }() // ends with ctx; the channel has room
 	}
-	for range e.upstreams {
+	reached := make(map[*group]bool)
+	for range all {
 		a := <-answers
 		if a.err == nil {
-			ready = true
+			ready, reached[a.up.group] = true, true
 			continue
 		}
-		reasons = append(reasons, "upstream "+a.name+" cannot be reached")
-		e.log.Debug().Err(a.err).Str("upstream", a.name).Msg("readiness check")
+		e.log.Debug().Err(a.err).Str("upstream", a.up.Name).Msg("readiness check")
+	}
+	for name, g := range e.groups {
+		if !reached[g] {
+			reasons = append(reasons, "upstream "+name+" cannot be reached")
+		}
 	}
 	if e.settings.Bus != nil {
 		if reached, why := e.settings.Bus.Status(); !reached {
@@ -317,13 +325,15 @@ func asRefusal(err error, mayHaveRun bool) error {
 // on (RFC 9728). suffix is what the client's path has behind the well-known
 // one: empty for the root document.
 func (e *Engine) ProtectedResource(ctx context.Context, upstream, suffix string) (status int, contentType string, body []byte, err error) {
-	up := e.upstreams[upstream]
-	if up == nil {
+	g := e.groups[upstream]
+	if g == nil {
 		return 0, "", nil, refuse(ReasonInternal, "no upstream of this name")
 	}
-	status, contentType, body, err = up.Server.ProtectedResource(ctx, suffix != "")
-	if err != nil {
-		err = asRefusal(err, false)
+	for _, up := range g.list() {
+		if status, contentType, body, err = up.Server.ProtectedResource(ctx, suffix != ""); err == nil {
+			return status, contentType, body, nil
+		}
 	}
+	err = asRefusal(err, false)
 	return status, contentType, body, err
 }

@@ -67,7 +67,7 @@ func newRig(t *testing.T, changes ...change) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := NewEngine(settings, []Upstream{{Name: "up", Server: server}}, ring, zerolog.Nop(), nil)
+	e := NewEngine(settings, []Upstream{{Name: "up", Endpoints: []Endpoint{{Server: server, Protocol: ProtocolLegacy}}}}, ring, zerolog.Nop(), nil)
 	r := &rig{Engine: e, t: t, raw: raw}
 	t.Cleanup(r.end)
 	return r
@@ -85,8 +85,13 @@ func (r *rig) end() {
 		r.t.Errorf("left over: %d rounds, %d parked of %d callers, %d live, %d named, %d kept of %d bytes",
 			n, c.parked, len(c.perCaller), len(c.live), len(c.named), c.kept.Len(), c.keptBytes)
 	}
-	if n := r.upstreams["up"].Server.Sessions(); n != 0 {
-		r.t.Errorf("%d sessions left", n)
+	for _, up := range r.upstreams() {
+		if n := up.Server.Sessions(); n != 0 {
+			r.t.Errorf("%d sessions left", n)
+		}
+	}
+	if len(r.routes) != 0 || len(r.listeners) != 0 {
+		r.t.Errorf("left over: %d rounds that pass through, %d listeners", len(r.routes), len(r.listeners))
 	}
 }
 

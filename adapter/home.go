@@ -48,13 +48,15 @@ func (up *upstream) through(e *Engine) bool {
 }
 
 // beginThrough starts a round where the session of its key is kept.
-func (e *Engine) beginThrough(up *upstream, req *Request, caps *mcp.Capabilities) (Round, error) {
+func (e *Engine) beginThrough(up *upstream, req *Request, caps *mcp.Capabilities, arrived bool) (Round, error) {
 	r := &homeRound{up: up, req: req, caps: caps, key: e.key(req, caps), began: time.Now(), served: ServedForwarded}
 	if req.Method == mcp.MethodListen {
 		if err := e.admit(r, caller(&r.key)); err != nil {
 			return nil, err
 		}
 		r.listed = true
+	} else if arrived {
+		e.rounds.Add(1)
 	} else if err := e.arrive(); err != nil {
 		return nil, err
 	}
@@ -311,8 +313,8 @@ type servedRound interface {
 // beginFirst begins a first round, or a listener, that another replica has sent
 // because the session of its key is kept here.
 func (e *Engine) beginFirst(ctx context.Context, req *Request) (servedRound, error) {
-	up := e.upstreams[req.Upstream]
-	if up == nil {
+	g := e.groups[req.Upstream]
+	if g == nil {
 		return nil, refuse(ReasonInternal, "the replica that keeps the session has no upstream of this name")
 	}
 	caps, err := e.caps.get(req.Capabilities)
@@ -323,6 +325,7 @@ func (e *Engine) beginFirst(ctx context.Context, req *Request) (servedRound, err
 		return nil, errAway
 	}
 	key := e.key(req, caps)
+	up := g.order(&key)[0]
 	keeper, err := up.Server.Keeper(ctx, &key, credentials(req), nil)
 	if err != nil {
 		return nil, asRefusal(err, false)

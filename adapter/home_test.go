@@ -27,7 +27,7 @@ func (f *replicas) keeper(q query) (keeper *rig, others []*rig) {
 		f.t.Fatal(err)
 	}
 	key := f.rigs[0].key(req, caps)
-	name, err := f.rigs[0].upstreams["up"].Server.Keeper(f.t.Context(), &key, nil, nil)
+	name, err := f.rigs[0].upstreams()["up"].Server.Keeper(f.t.Context(), &key, nil, nil)
 	if err != nil {
 		f.t.Fatal(err)
 	}

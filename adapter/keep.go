@@ -36,7 +36,7 @@ func (k *keepable) append(dst fields) fields {
 	key := s.Key()
 	f := fields{}
 	f.bytes('c', k.id[:])
-	f.text('u', k.up.Name)
+	f.text('u', PeersName(k.up.Name, k.up.id))
 	f.text('s', s.ID())
 	f.text('v', s.Info().Version)
 	f.text('q', k.rec.request)
@@ -70,7 +70,7 @@ func (e *Engine) readKeepable(ctx context.Context, b []byte) (*keepable, error) 
 				k.id = [16]byte(f.value)
 			}
 		case 'u':
-			k.up = e.upstreams[string(f.value)]
+			k.up = e.upstreams()[string(f.value)]
 		case 's':
 			at.Session = string(f.value)
 		case 'v':
@@ -220,7 +220,15 @@ func (r *registry) records() map[[16]byte]*record {
 	return all
 }
 
-func (e *Engine) upstreamOf(rec *record) *upstream { return e.upstreams[rec.session.Upstream()] }
+// upstreamOf returns the endpoint of a record's session.
+func (e *Engine) upstreamOf(rec *record) *upstream {
+	for _, up := range e.upstreams() {
+		if up.Server == rec.session.Server() {
+			return up
+		}
+	}
+	return nil
+}
 
 // endReleased tells the servers that nobody comes back to the calls that are
 // left. Where other replicas stay that did not take their records, clients may

@@ -130,7 +130,7 @@ func TestListenerThatComesWithShutdown(t *testing.T) {
 		t.Fatal(err)
 	}
 	req := requestOf(mcp.MethodListen, `{"notifications":{}}`)
-	if round, err := r.beginListen(r.upstreams["up"], req, caps); refusalFor(err) != ReasonShutdown {
+	if round, err := r.beginListen(r.upstreams()["up"], req, caps); refusalFor(err) != ReasonShutdown {
 		t.Errorf("got %v, want a refusal for shutdown", err)
 		if err == nil {
 			round.Close()

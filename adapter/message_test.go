@@ -19,7 +19,7 @@ func idleCall(t testing.TB) *call {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { server.Close(t.Context()) })
-	return &call{up: &upstream{Upstream: Upstream{Name: "up", Server: server}}, msgID: 7}
+	return &call{up: &upstream{Name: "up", Server: server}, msgID: 7}
 }
 
 func requestOf(method, params string) *Request {

@@ -62,11 +62,17 @@ func (m *Metrics) bind(e *Engine) *metrics {
 		defer e.mu.Unlock()
 		return float64(len(e.listeners))
 	})
-	for _, u := range e.upstreams {
+	for _, g := range e.groups {
 		m.reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "holdfast_upstream_sessions", Help: "Sessions with the upstream, open or opening.",
-			ConstLabels: prometheus.Labels{"upstream": u.Name},
-		}, func() float64 { return float64(u.Server.Sessions()) }))
+			ConstLabels: prometheus.Labels{"upstream": g.name},
+		}, func() float64 {
+			n := 0
+			for _, up := range g.list() {
+				n += up.Server.Sessions()
+			}
+			return float64(n)
+		}))
 	}
 	bound := &metrics{
 		parkedCalls: m.events.WithLabelValues("parked"), askedFirst: m.events.WithLabelValues("asked_first"),

@@ -127,8 +127,8 @@ func (e *Engine) endServed(ctx context.Context, s Stream, err error) {
 
 // beginServed is Begin for a round that another replica was sent.
 func (e *Engine) beginServed(ctx context.Context, req *Request, takeOver bool) (servedRound, error) {
-	up := e.upstreams[req.Upstream]
-	if up == nil {
+	g := e.groups[req.Upstream]
+	if g == nil {
 		return nil, refuse(ReasonStateForeign, "the replica that holds the call has no upstream of this name")
 	}
 	caps, err := e.caps.get(req.Capabilities)
@@ -141,7 +141,13 @@ func (e *Engine) beginServed(ctx context.Context, req *Request, takeOver bool) (
 	e.remote.Add(1)
 	r := e.newRound(req)
 	r.remote = true
+	up := g.list()[0]
 	t, err := e.openState(up, req, caps)
+	if err == nil {
+		if at := g.named(t.Endpoint); at != nil {
+			up = at
+		}
+	}
 	if err == nil {
 		err = e.joinServed(ctx, up, req, caps, t, r, takeOver)
 	}

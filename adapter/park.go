@@ -71,10 +71,12 @@ func (c *call) question() *Outcome {
 // seal makes the request state of the present round. mu is held.
 func (c *call) seal() []byte {
 	t := state.Token{
-		Owner: c.engine.settings.Replica, Call: c.id, Round: c.round, Upstream: c.up.Name,
+		Owner: c.engine.settings.Replica, Call: c.id, Round: c.round, Upstream: c.up.Name, Endpoint: c.up.id,
 		Principal: bearer(&c.key), Request: c.digest, Expires: c.until.Unix() + 1,
 		Ran: uint32(max(c.parkedAt.Sub(c.begun), 0) / time.Second), Transcript: c.transcript, Cut: c.cut,
 	}
+	replayable := c.x == nil || c.mayReplay(c.x.Session())
+	c.safe = c.x != nil && replayable
 	plain := t
 	// What nobody could make use of, the client need not carry.
 	set := &c.engine.settings
@@ -90,7 +92,7 @@ func (c *call) seal() []byte {
 	if c.task != nil {
 		t.Task = string(c.task.id)
 	}
-	if t.Position.Event != "" || t.Task != "" || c.x == nil || c.mayReplay(c.x.Session()) {
+	if t.Position.Event != "" || t.Task != "" || replayable {
 		c.describe(&t)
 	}
 	limit := set.MaxState

@@ -97,7 +97,7 @@ func sessionBody(plain []byte, upstream *string) (body []byte, err error) {
 func (e *Engine) serveSession(ctx context.Context, from string, s Stream, plain []byte) {
 	var name string
 	body, err := sessionBody(plain, &name)
-	up := e.upstreams[name]
+	up := e.upstreams()[name]
 	if err != nil || up == nil {
 		e.noisy.Warn().Str("peer", from).Str("upstream", name).Msg("question of another replica about sessions refused: has it other upstreams?")
 		_ = s.End(ctx, nil)
@@ -119,7 +119,7 @@ func (e *Engine) Hear(from string, kind Kind, message []byte) {
 	if err == nil {
 		plain, err = sessionBody(plain, &name)
 	}
-	up := e.upstreams[name]
+	up := e.upstreams()[name]
 	if err != nil || up == nil {
 		e.noisy.Warn().Err(err).Str("peer", from).Str("upstream", name).Msg("message of another replica about sessions refused")
 		return
@@ -129,7 +129,7 @@ func (e *Engine) Hear(from string, kind Kind, message []byte) {
 
 // PeersChanged says that the set of live replicas changed. It does not block.
 func (e *Engine) PeersChanged() {
-	for _, u := range e.upstreams {
+	for _, u := range e.upstreams() {
 		u.Server.PeersChanged()
 	}
 	e.others.look(e.settings.Bus.Live())

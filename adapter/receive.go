@@ -18,7 +18,7 @@ import (
 func (c *call) Receive(m *jsonrpc.Message, borrowed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.phase == done {
+	if c.phase == done || c.x == nil { // of an exchange that the call has left
 		if m.IsRequest() {
 			c.refuse(m.ID, "the call is over")
 		}
@@ -68,11 +68,14 @@ func (c *call) Receive(m *jsonrpc.Message, borrowed bool) {
 func (c *call) Fail(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.phase == done {
+	if c.phase == done || c.x == nil {
 		return
 	}
 	if c.rejoin(err) {
 		return
+	}
+	if errors.Is(err, legacy.ErrSessionGone) || errors.Is(err, legacy.ErrBroken) {
+		c.up.forget() // it was started anew, and may be another
 	}
 	if c.task == nil && errors.Is(err, legacy.ErrUnsent) && c.phase == running && c.x.HasMessage() {
 		c.restart = true // on a connection that is alive
@@ -140,7 +143,7 @@ func (c *call) finish(end Outcome, borrowed bool) {
 		o = &c.rounds[0].own
 		*o = end
 	} else {
-		o = &Outcome{Result: bytes.Clone(end.Result), Error: bytes.Clone(end.Error)}
+		o = &Outcome{Result: bytes.Clone(end.Result), Error: bytes.Clone(end.Error), unfit: end.unfit}
 	}
 	o.Method, o.Cache = c.method, c.up.Cache
 	if s := c.x.Session(); s != nil {
@@ -168,7 +171,7 @@ func (c *call) finishError(raw []byte, borrowed bool) {
 	case mcp.CodeLegacyURLElicitation:
 		c.visit(e)
 	default:
-		c.finish(Outcome{Error: raw}, borrowed)
+		c.finish(Outcome{Error: raw, unfit: legacy.IsModernOnly(e.Code)}, borrowed)
 	}
 }
 

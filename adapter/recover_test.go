@@ -89,16 +89,16 @@ func TestRecoveryWhileTheServerIsDown(t *testing.T) {
 			retry := q.retry(o, accept("elicitation-1", "a", "x"))
 			f.die(f.rigs[0])
 			f.giveUp()
-			server := f.rigs[1].upstreams["up"].Server
+			server := f.rigs[1].upstreams()["up"].Server
 			nowhere, err := legacy.NewServer(legacySettings("up", "http://127.0.0.1:1/mcp"), f.rigs[1].log)
 			if err != nil {
 				t.Fatal(err)
 			}
-			f.rigs[1].upstreams["up"].Server = nowhere
+			f.rigs[1].upstreams()["up"].Server = nowhere
 			f.rigs[1].refused(retry, ReasonUpstreamDown)
 			c := f.rigs[1].calls.get(f.rigs[1].tokenOf(o))
 			c.mu.Lock()
-			f.rigs[1].upstreams["up"].Server = server
+			f.rigs[1].upstreams()["up"].Server = server
 			c.mu.Unlock()
 			nowhere.Close(t.Context())
 			if got := f.rigs[1].play(retry).text(t); got != "done" {

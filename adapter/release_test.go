@@ -210,7 +210,7 @@ func TestReleasedCallIsSmall(t *testing.T) {
 	r := newRig(t)
 	r.raw.Tool("echo", func(c *rawserver.Call) { c.Text("") })
 	r.play(toolCall("echo"))
-	s := r.upstreams["up"].Server.TryAcquire(&legacy.Key{Caps: mustCaps(t, r), ClientInfo: []byte(`{"name":"client","version":"1"}`), Extra: []byte(`{"name":"client","version":"1"}`)}, false)
+	s := r.upstreams()["up"].Server.TryAcquire(&legacy.Key{Caps: mustCaps(t, r), ClientInfo: []byte(`{"name":"client","version":"1"}`), Extra: []byte(`{"name":"client","version":"1"}`)}, false)
 	if s == nil {
 		t.Fatal("no session")
 	}
@@ -220,7 +220,7 @@ func TestReleasedCallIsSmall(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	for i := range n {
-		c := &call{id: newCallID(), up: r.upstreams["up"]}
+		c := &call{id: newCallID(), up: r.upstreams()["up"]}
 		c.until = time.Now().Add(time.Hour)
 		if err := calls.park(c); err != nil {
 			t.Fatal(err)

@@ -79,7 +79,7 @@ func (f *replicas) add(id string, ring *state.Ring, changes ...change) *rig {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	e := NewEngine(settings, []Upstream{{Name: "up", Server: server}}, ring, log, nil)
+	e := NewEngine(settings, []Upstream{{Name: "up", Endpoints: []Endpoint{{Server: server, Protocol: ProtocolLegacy}}}}, ring, log, nil)
 	f.lan.change(func() { p.engine = e })
 	r := &rig{Engine: e, t: f.t, raw: f.raw}
 	f.rigs = append(f.rigs, r)
@@ -151,7 +151,7 @@ func (r *rig) checkEmpty() {
 		r.t.Errorf("%s: left over: %d rounds, %d parked of %d callers, %d live, %d named, %d kept of %d bytes, %d released", r.settings.Replica,
 			n, c.parked, len(c.perCaller), len(c.live), len(c.named), c.kept.Len(), c.keptBytes, len(c.released))
 	}
-	if n := r.upstreams["up"].Server.Sessions(); n != 0 {
+	if n := r.upstreams()["up"].Server.Sessions(); n != 0 {
 		r.t.Errorf("%s: %d sessions left", r.settings.Replica, n)
 	}
 }

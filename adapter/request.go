@@ -73,9 +73,15 @@ type Outcome struct {
 	State      []byte // request state: base64url text
 	ServerInfo []byte // raw serverInfo of the legacy server, or nil
 	Cache      Cache  // hints for cacheable results
+	// Raw says that Result or Error is a modern server's, which passes as it is;
+	// Status is that of its HTTP response.
+	Raw    bool
+	Status int
 	// Subscription is the raw id that a result of subscriptions/listen carries
 	// in _meta, or nil.
 	Subscription []byte
+
+	unfit bool // Error does not fit a legacy server
 }
 
 // Input is one input request as the client sees it.

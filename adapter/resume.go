@@ -91,18 +91,26 @@ func (e *Engine) openState(up *upstream, req *Request, caps *mcp.Capabilities) (
 	case err != nil:
 		return nil, refuse(ReasonStateInvalid, "the request state is damaged, or not ours; start the call again without it")
 	}
-	key := e.key(req, caps)
-	switch {
-	case t.Upstream != up.Name:
-		return nil, refuse(ReasonStateForeign, "the request state belongs to another server")
-	case t.Principal != bearer(&key):
-		return nil, refuse(ReasonStateForeign, "the request state belongs to another caller")
-	case t.Request != requestDigest(req):
-		return nil, refuse(ReasonStateForeign, "the request state belongs to a request with other params; repeat the original request")
-	case time.Now().Unix() > t.Expires:
-		return nil, refuse(ReasonStateExpired, "the request state has expired (calls.park_ttl); start the call again without it")
+	if err := e.checkState(&t, up.Name, req, caps); err != nil {
+		return nil, err
 	}
 	return &t, nil
+}
+
+// checkState holds a request state against the request that it came with.
+func (e *Engine) checkState(t *state.Token, upstream string, req *Request, caps *mcp.Capabilities) error {
+	key := e.key(req, caps)
+	switch {
+	case t.Upstream != upstream:
+		return refuse(ReasonStateForeign, "the request state belongs to another server")
+	case t.Principal != bearer(&key):
+		return refuse(ReasonStateForeign, "the request state belongs to another caller")
+	case t.Request != requestDigest(req):
+		return refuse(ReasonStateForeign, "the request state belongs to a request with other params; repeat the original request")
+	case time.Now().Unix() > t.Expires:
+		return refuse(ReasonStateExpired, "the request state has expired (calls.park_ttl); start the call again without it")
+	}
+	return nil
 }
 
 // join lets a round take its place at the call.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-mcp/holdfast/adapter/legacy"
@@ -25,15 +26,68 @@ type callRound struct {
 	gone     bool
 	delivery *delivery // to do at the first Next
 	served   Served
-	began    time.Time     // with a request state
-	remote   bool          // its client is at another replica
-	climbs   bool          // whoever drives it looks for its call elsewhere when it leaves
-	hold     time.Time     // when the client is told to come back; zero: never
-	wake     chan struct{} // has room for one; nil until somebody waits on it
+	began    time.Time                  // with a request state
+	remote   bool                       // its client is at another replica
+	routed   bool                       // a routeRound has it, and looks for another way itself
+	moved    atomic.Pointer[routeRound] // that goes on with the request in another way; nil: none
+	climbs   bool                       // whoever drives it looks for its call elsewhere when it leaves
+	hold     time.Time                  // when the client is told to come back; zero: never
+	wake     chan struct{}              // has room for one; nil until somebody waits on it
 }
 
 // Next implements Round.
 func (r *callRound) Next(until time.Time) (Event, error) {
+	if m := r.moved.Load(); m != nil {
+		return m.Next(until)
+	}
+	ev, err := r.next(until)
+	if (err != nil && err != ErrDeadline || ev.Outcome != nil && ev.Outcome.unfit) && r.move(ev, err) {
+		return r.moved.Load().Next(until)
+	}
+	return ev, err
+}
+
+// move lets a routeRound go on with a request that the server does not take any
+// more, because it no longer speaks a legacy revision; or that has lost its
+// server, and may run again on another endpoint.
+func (r *callRound) move(ev Event, err error) bool {
+	c := r.call
+	if err != nil && unreached(err) {
+		c.up.failed(c.engine.settings.DownTTL) // what comes back may be another server
+	}
+	retry := r.req.RequestState != nil
+	if r.remote || r.routed && !retry || errors.Is(err, ErrGone) {
+		return false
+	}
+	m := c.engine.newRoute(c.up.group, r.req, c.key.Caps)
+	m.owner = r
+	ok := false
+	if retry {
+		if ok = err != nil && m.runAgain(c, err); ok {
+			c.engine.metrics.replayed()
+			c.mu.Lock()
+			r.served = ServedReplayed
+			c.mu.Unlock()
+		}
+	} else if err == nil || refusedLegacy(err) {
+		ok = m.suspect(c.up, legacy.EraLegacy, ev, err)
+	}
+	if !ok {
+		m.cancel()
+		return false
+	}
+	m.set()
+	r.moved.Store(m)
+	c.mu.Lock()
+	gone := r.gone
+	c.mu.Unlock()
+	if gone {
+		m.Gone()
+	}
+	return true
+}
+
+func (r *callRound) next(until time.Time) (Event, error) {
 	c := r.call
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -204,6 +258,9 @@ func (r *callRound) Gone() {
 	r.gone = true
 	c.leave(r, "the client closed its connection")
 	r.rouse()
+	if m := r.moved.Load(); m != nil {
+		m.Gone()
+	}
 }
 
 // leave takes a round off its call. The last one that waits cancels the call:
@@ -243,6 +300,9 @@ func (r *callRound) CallID() [16]byte {
 
 // Close implements Round.
 func (r *callRound) Close() {
+	if m := r.moved.Load(); m != nil {
+		m.Close()
+	}
 	c := r.call
 	c.mu.Lock()
 	if d := r.delivery; d != nil && c.phase != done { // what the client sent counts all the same

@@ -813,7 +813,7 @@ func TestQuestionOnTheGETStream(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 	}
-	if !r.upstreams["up"].Server.PushesOnGET() {
+	if !r.upstreams()["up"].Server.PushesOnGET() {
 		t.Error("it was not learned that the server asks on the GET stream")
 	}
 	if n := r.raw.Count(mcp.MethodInitialize); n != 1 {
@@ -935,7 +935,7 @@ func (r *rig) awaitOrphan() {
 	eventually(r.t, "the question", func() bool {
 		caps, _ := mcp.ParseCapabilities([]byte(allCapabilities))
 		key := r.key(&Request{ClientInfo: []byte(`{"name":"client","version":"1"}`)}, caps)
-		s := r.upstreams["up"].Server.TryAcquire(&key, false)
+		s := r.upstreams()["up"].Server.TryAcquire(&key, false)
 		if s == nil {
 			return false
 		}

@@ -17,6 +17,10 @@ type Settings struct {
 	// go on with it; zero: never.
 	ReleaseAfter time.Duration
 
+	// DownTTL is how long an endpoint that could not be reached is passed over
+	// where its upstream has others.
+	DownTTL time.Duration
+
 	MaxOutcomeBytes       int64 // kept outcomes, overall
 	MaxCalls              int   // rounds in progress
 	MaxParked             int   // parked calls, overall

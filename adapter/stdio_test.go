@@ -117,7 +117,7 @@ func TestStdioCalls(t *testing.T) {
 	if got := last.text(t); got != "Dr Ada" {
 		t.Errorf("got %q", got)
 	}
-	if n := r.upstreams["up"].Server.Sessions(); n != 2 {
+	if n := r.upstreams()["up"].Server.Sessions(); n != 2 {
 		t.Errorf("there are %d processes, want 2", n)
 	}
 }
@@ -169,7 +169,7 @@ func TestStdioProcessDiesWhileACallIsParked(t *testing.T) {
 			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "the session to be off the books", func() bool { return r.upstreams["up"].Server.Sessions() == 0 })
+			eventually(t, "the session to be off the books", func() bool { return r.upstreams()["up"].Server.Sessions() == 0 })
 			q = q.retry(second, accept(second.asked(t), "title", "Dr"))
 			if !again {
 				if refusal := r.refused(q, ReasonUpstreamLost); !refusal.MayHaveRun {

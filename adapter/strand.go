@@ -75,9 +75,9 @@ func (c *call) strandAnswers(answers []answer, err, reason error) bool {
 	if !errors.Is(err, legacy.ErrBroken) || c.phase != running || !c.strandable() {
 		return false
 	}
-	left := c.breakOff(answers, reason)
+	left, ended := c.breakOff(answers, reason)
 	if left == nil {
-		return false
+		return ended
 	}
 	if left.position.Event == "" && c.task == nil {
 		c.inputs = nil // it asks them again
@@ -92,30 +92,33 @@ func (c *call) leaveAnswers(answers []answer, err, reason error) bool {
 	if !errors.Is(err, legacy.ErrBroken) || c.phase != parked {
 		return false
 	}
-	left := c.breakOff(answers, reason)
+	left, ended := c.breakOff(answers, reason)
 	if left == nil {
-		return false
+		return ended
 	}
 	c.estate, c.x = left, nil
 	return true
 }
 
 // breakOff lets go of the call's stream, where the call can go on without it.
-// answers are those that the server may have or not. mu is held.
-func (c *call) breakOff(answers []answer, reason error) *estate {
-	left := &estate{position: state.Position(c.x.Position()), err: reason}
+// answers are those that the server may have or not. ended says that the stream
+// has come to its end by itself: its last word waits for mu. mu is held.
+func (c *call) breakOff(answers []answer, reason error) (left *estate, ended bool) {
+	left = &estate{position: state.Position(c.x.Position()), err: reason}
 	for _, a := range answers {
 		left.undelivered = append(left.undelivered, answer{in: a.in, value: a.content()})
 	}
-	switch {
-	case left.position.Event != "", c.task != nil:
-	case c.mayReplay(c.x.Session()):
-		c.x.Cancel("the call runs again")
-	default:
-		return nil
+	replays := left.position.Event == "" && c.task == nil
+	if replays && !c.mayReplay(c.x.Session()) {
+		return nil, false
 	}
-	c.x.Release()
-	return left
+	if !c.x.Release() {
+		return nil, true
+	}
+	if replays {
+		c.x.Cancel("the call runs again")
+	}
+	return left, false
 }
 
 // again strands a call once more that could not go on because the server is

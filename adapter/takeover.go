@@ -69,6 +69,9 @@ func (e *Engine) inherit(up *upstream, req *Request, caps *mcp.Capabilities, t *
 			c.names = append(c.names, a.Key)
 		}
 	}
+	if t.Endpoint != "" && t.Endpoint != up.id { // its own is not configured any more
+		c.estate.position = state.Position{}
+	}
 	c.ownKey()
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -113,6 +113,14 @@ func (k *checker) upstreams(c *Config) {
 		} else {
 			paths[u.Path] = i
 		}
+		if u.Resolve && len(u.Endpoints) > 0 {
+			k.note(key+".endpoints", "", "resolve is set too; use one of the two")
+		}
+		for j, url := range u.Endpoints {
+			if url == u.URL || slices.Index(u.Endpoints, url) < j {
+				k.note(fmt.Sprintf("%s.endpoints[%d]", key, j), quoted(shownURL(url)), "is there twice")
+			}
+		}
 		k.headers(u, key)
 		k.server(u, key)
 	}
@@ -139,6 +147,15 @@ func (k *checker) server(u Upstream, key string) {
 		}
 		if len(u.ForwardHeaders) > 0 {
 			k.note(key+".forward_headers", "", "only with url: a command has no header fields")
+		}
+		if len(u.Endpoints) > 0 {
+			k.note(key+".endpoints", "", "only with url")
+		}
+		if u.Resolve {
+			k.note(key+".resolve", "true", "only with url")
+		}
+		if u.Protocol == ProtocolModern {
+			k.note(key+".protocol", quoted(u.Protocol), "allowed with command: "+ProtocolAuto+", "+ProtocolLegacy)
 		}
 	default:
 		if u.Transport == TransportStdio {

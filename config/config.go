@@ -59,12 +59,22 @@ type Upstream struct {
 	Dir            string            `koanf:"dir" doc:"working directory of command; empty: Holdfast's own"`
 	InheritEnv     bool              `koanf:"inherit_env" doc:"command gets all of Holdfast's own variables but HOLDFAST_ ones"`
 	Transport      string            `koanf:"transport" oneof:"auto streamable-http http+sse stdio" doc:"how the server is spoken to; auto: over stdio with command, else over Streamable HTTP, or over HTTP+SSE where the server refuses that"`
+	Endpoints      []string          `koanf:"endpoints" form:"url" doc:"further endpoints of the same server, such as its instances, or the next version of it in a rolling upgrade: new calls go to one that can be reached, retries to where their call is"`
+	Resolve        bool              `koanf:"resolve" doc:"each address that the URL's host name resolves to is an endpoint; looked up again every upstream.resolve_every"`
+	Protocol       string            `koanf:"protocol" oneof:"auto legacy modern" doc:"whether the server is legacy, or modern (its requests pass through unchanged); auto: each endpoint is asked once, and again when its answers do not fit"`
 	Path           string            `koanf:"path" form:"path" doc:"path that clients use; unique"`
 	Headers        map[string]string `koanf:"headers" form:"headers" secret:"true" doc:"header fields sent to the server with every request"`
 	ForwardHeaders []string          `koanf:"forward_headers" form:"forward" doc:"names of a client's header fields that go to the server, beside Authorization"`
 	Cache          Cache             `koanf:"cache"`
 	PushesOnGET    bool              `koanf:"pushes_on_get" doc:"the server is known to push its requests on the GET stream; otherwise this is learned"`
 }
+
+// The words of Upstream.Protocol.
+const (
+	ProtocolAuto   = "auto"
+	ProtocolLegacy = "legacy"
+	ProtocolModern = "modern"
+)
 
 // The words of Cache.Scope.
 const (
@@ -170,6 +180,8 @@ type Transport struct {
 	ConnectTimeout time.Duration `koanf:"connect_timeout" min:"10ms" max:"10m" doc:"time for connecting"`
 	WriteTimeout   time.Duration `koanf:"write_timeout" min:"10ms" max:"24h" doc:"time for sending one request"`
 	PostTimeout    time.Duration `koanf:"post_timeout" min:"10ms" max:"10m" doc:"time until an answer or a notification is acknowledged"`
+	DownTTL        time.Duration `koanf:"down_ttl" min:"10ms" max:"1h" doc:"how long an endpoint that could not be reached is passed over where the upstream has others"`
+	ResolveEvery   time.Duration `koanf:"resolve_every" min:"10ms" max:"24h" doc:"how often names are looked up of upstreams that say resolve"`
 	StreamWait     time.Duration `koanf:"stream_wait" min:"0s" max:"10s" doc:"how long a new session waits for its GET stream to stand"`
 	MaxMessage     Size          `koanf:"max_message" min:"64KiB" max:"1GiB" doc:"size of one JSON body or event"`
 	MaxLine        Size          `koanf:"max_line" min:"4KiB" max:"1GiB" doc:"size of one line of an event stream"`

@@ -55,6 +55,8 @@ func Defaults() *Config {
 			ConnectTimeout: 5 * time.Second,
 			WriteTimeout:   30 * time.Second,
 			PostTimeout:    30 * time.Second,
+			DownTTL:        5 * time.Second,
+			ResolveEvery:   10 * time.Second,
 			StreamWait:     250 * time.Millisecond,
 			MaxMessage:     16 << 20,
 			MaxLine:        16 << 20,
@@ -90,6 +92,7 @@ func DefaultUpstream() Upstream {
 	return Upstream{
 		Name:      "default",
 		Transport: TransportAuto,
+		Protocol:  ProtocolAuto,
 		Path:      "/mcp",
 		Cache:     Cache{Scope: ScopePrivate},
 	}

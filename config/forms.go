@@ -21,6 +21,7 @@ var forms = map[string]form{
 	"address":   {want: "host:port", fits: isAddress},
 	"address?":  {want: "host:port or empty", fits: orEmpty(isAddress)},
 	"name":      {want: "1 to 63 of a-z, 0-9 and -", fits: regexp.MustCompile(`^[a-z0-9-]{1,63}$`).MatchString},
+	"url":       {want: "an absolute http or https URL without user and fragment", fits: isEndpoint},
 	"url?":      {want: "an absolute http or https URL without user and fragment, or empty with command", fits: orEmpty(isEndpoint)},
 	"argument":  {want: "texts without NUL", fits: isArgument, any: true},
 	"variables": {want: "names of variables, with values or without", fits: isVariable},
@@ -164,7 +165,9 @@ func isKey(text string) bool {
 }
 
 // address reports whether the setting is a URL, in which a secret may stand.
-func (s *setting) address() bool { return s.key == "upstreams[].url" || s.key == "bus.url" }
+func (s *setting) address() bool {
+	return s.key == "upstreams[].url" || s.key == "upstreams[].endpoints" || s.key == "bus.url"
+}
 
 // shownURLs is shownURL for several with commas between.
 func shownURLs(text string) string {

@@ -16,6 +16,7 @@ func TestForms(t *testing.T) {
 		},
 		"address?": {[]string{"", ":1"}, []string{":"}},
 		"name":     {[]string{"a", "a-1", strings.Repeat("a", 63)}, []string{"", "A", "a_b", "ä", strings.Repeat("a", 64), "a\n"}},
+		"url":      {[]string{"http://a"}, []string{"", "a"}},
 		"url?": {
 			[]string{"", "http://a", "https://a.b:1/c?d=e", "http://[::1]:3001/mcp", "http://a_b/x"},
 			[]string{"a", "/a", "//a", "http://", "http:///a", "http://:80/", "http:a", "ftp://a", "http://u@a", "http://@a", "http://a#", "http://a#b", "http://a:x", "http://a:99999", "http://a:*", "http://*", "http://a b", " http://a", "unix:/x"},

@@ -133,13 +133,13 @@ upstreams:
 `, nil)
 	want := []Upstream{
 		{
-			Name: "files", URL: "http://127.0.0.1:3001/mcp", Path: "/files",
+			Name: "files", URL: "http://127.0.0.1:3001/mcp", Protocol: ProtocolAuto, Path: "/files",
 			Headers:        map[string]string{"X-Api-Key": "123", "Authorization": "Bearer x"},
 			ForwardHeaders: []string{"X-Request-Id"},
 			Transport:      TransportAuto,
 			Cache:          Cache{Scope: ScopePrivate}, PushesOnGET: true,
 		},
-		{Name: "mail", URL: "https://[::1]:8443", Transport: TransportAuto, Path: "/mail", Cache: Cache{TTL: 5 * time.Minute, Scope: ScopePublic}},
+		{Name: "mail", URL: "https://[::1]:8443", Transport: TransportAuto, Protocol: ProtocolAuto, Path: "/mail", Cache: Cache{TTL: 5 * time.Minute, Scope: ScopePublic}},
 	}
 	if !reflect.DeepEqual(c.Upstreams, want) {
 		t.Errorf("got  %+v\nwant %+v", c.Upstreams, want)
@@ -237,6 +237,22 @@ func TestServiceLinksAreNotSettings(t *testing.T) {
 	} {
 		if c := mustLoad(t, "", []string{variable}); !reflect.DeepEqual(c, Defaults()) {
 			t.Errorf("%s changed the settings", variable)
+		}
+	}
+}
+
+func TestEndpoints(t *testing.T) {
+	c := mustLoad(t, `upstreams: [{url: "http://a/mcp", endpoints: ["http://b/mcp?key=hidden1"], protocol: modern}]`, nil)
+	if u := c.Upstreams[0]; len(u.Endpoints) != 1 || u.Protocol != ProtocolModern {
+		t.Errorf("got %+v", u)
+	}
+	if text, err := c.YAML(); err != nil || strings.Contains(string(text), "hidden1") || !strings.Contains(string(text), "http://b/mcp") {
+		t.Errorf("printed as %s, %v", text, err)
+	}
+	for _, endpoints := range []string{`["http://a/mcp"]`, `["http://b/mcp", "http://b/mcp"]`} {
+		_, err := load(t, `upstreams: [{url: "http://a/mcp", endpoints: `+endpoints+`}]`, nil)
+		if err == nil || !strings.Contains(err.Error(), "is there twice") {
+			t.Errorf("%s: %v", endpoints, err)
 		}
 	}
 }

@@ -28,9 +28,9 @@ func TestCommandUpstreams(t *testing.T) {
 	c := mustLoad(t, commands, nil)
 	want := []Upstream{
 		{Name: "files", Command: "mcp-files", Args: []string{"--root", "/srv", "a b", "two\nlines", "7"}, Env: Env{"PORT=8080", "TOKEN=s3cret-env"},
-			Dir: "/srv", InheritEnv: true, Transport: TransportStdio, Path: "/mcp", Cache: Cache{Scope: ScopePrivate}},
+			Dir: "/srv", InheritEnv: true, Transport: TransportStdio, Protocol: ProtocolAuto, Path: "/mcp", Cache: Cache{Scope: ScopePrivate}},
 		{Name: "mail", Command: "./mail", Env: Env{"API_KEY", "MODE=s3cret=x", "EMPTY="},
-			Transport: TransportAuto, Path: "/mail", Cache: Cache{Scope: ScopePrivate}},
+			Transport: TransportAuto, Protocol: ProtocolAuto, Path: "/mail", Cache: Cache{Scope: ScopePrivate}},
 	}
 	if !reflect.DeepEqual(c.Upstreams, want) {
 		t.Errorf("got  %+v\nwant %+v", c.Upstreams, want)
@@ -50,6 +50,9 @@ func TestUpstreamProblems(t *testing.T) {
 		"SSE with a command":    {"command: a, transport: http+sse", []string{`upstreams[0].transport: "http+sse"`, "allowed with command: auto, stdio"}},
 		"stdio with a URL":      {"url: 'http://a', transport: stdio", []string{`upstreams[0].transport: "stdio"`, "allowed with url: auto, streamable-http, http+sse"}},
 		"no transport":          {"url: 'http://a', transport: sse", []string{`upstreams[0].transport: "sse"`, "auto, streamable-http, http+sse, stdio"}},
+		"endpoints":             {"command: b, endpoints: ['http://a']", []string{"upstreams[0].endpoints: only with url"}},
+		"resolve":               {"command: b, resolve: true", []string{"upstreams[0].resolve: true", "only with url"}},
+		"a modern command":      {"command: b, protocol: modern", []string{`upstreams[0].protocol: "modern"`, "allowed with command: auto, legacy"}},
 		"args with a URL":       {"url: 'http://a', args: [b]", []string{"upstreams[0].args: only with command"}},
 		"env with a URL":        {"url: 'http://a', env: [B=s3cret]", []string{"upstreams[0].env: only with command"}},
 		"dir with a URL":        {"url: 'http://a', dir: /b", []string{"upstreams[0].dir: only with command"}},

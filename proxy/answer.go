@@ -15,6 +15,9 @@ import (
 // statusOfOutcome is the HTTP status of a round that ended well or with the
 // server's own error, which is a rightful answer to a rightful request.
 func statusOfOutcome(o *adapter.Outcome) int {
+	if o.Raw {
+		return o.Status
+	}
 	if o.Error == nil {
 		return fasthttp.StatusOK
 	}

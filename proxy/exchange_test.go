@@ -312,3 +312,14 @@ func TestProtectedResource(t *testing.T) {
 		}
 	}
 }
+
+// A modern server's error keeps the status that it came with.
+func TestStatusOfAModernServer(t *testing.T) {
+	for _, status := range []int{200, 400, 404, 500} {
+		client := start(t, settings(), answering(adapter.Outcome{Raw: true, Status: status, Error: []byte(`{"code":-32603,"message":"x"}`)})).dial(t)
+		client.send(post(callBody))
+		if resp, _ := client.answer(); resp.StatusCode != status {
+			t.Errorf("status %d, want %d", resp.StatusCode, status)
+		}
+	}
+}

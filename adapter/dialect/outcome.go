@@ -18,6 +18,9 @@ func (MRTR) AppendOutcome(dst, id []byte, o *adapter.Outcome) []byte {
 	case o.Error != nil:
 		dst = append(dst, `,"error":`...)
 		dst = append(dst, o.Error...)
+	case o.Raw:
+		dst = append(dst, `,"result":`...)
+		dst = append(dst, o.Result...)
 	case jsonrpc.IsObject(o.Result):
 		dst = append(dst, `,"result":`...)
 		dst = appendResult(dst, o)

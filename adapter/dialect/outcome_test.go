@@ -84,6 +84,14 @@ func TestAppendOutcome(t *testing.T) {
 			adapter.Outcome{Method: "tools/call", Error: []byte(`{"code":-32000,"message":"no", "data":1.0}`)},
 			`"error":{"code":-32000,"message":"no", "data":1.0}`,
 		},
+		"a modern server's result": {
+			adapter.Outcome{Method: "tools/list", Raw: true, Status: 200, Result: []byte(`{ "tools":[{"execution":{}}],"task":1}`), Cache: adapter.Cache{TTLMillis: 5}},
+			`"result":{ "tools":[{"execution":{}}],"task":1}`,
+		},
+		"a modern server's error": {
+			adapter.Outcome{Method: "tools/list", Raw: true, Status: 404, Error: []byte(`{ "code":-32601,"message":""}`)},
+			`"error":{ "code":-32601,"message":""}`,
+		},
 		"input required": {
 			adapter.Outcome{Method: "tools/call", State: []byte("s-1"), Inputs: []adapter.Input{
 				{Key: `a"b`, Method: "elicitation/create", Params: []byte(`{"message":"?"}`)},

@@ -53,7 +53,9 @@ func newEndpoint(s *Settings) (*endpoint, error) {
 	default:
 		return nil, fmt.Errorf("upstream %s: the URL's scheme is %q, not http or https", s.Name, u.Scheme)
 	}
-	e.address = net.JoinHostPort(u.Hostname(), port)
+	if e.address = s.Address; e.address == "" {
+		e.address = net.JoinHostPort(u.Hostname(), port)
+	}
 	return e, nil
 }
 

@@ -3,79 +3,109 @@ package legacy
 import (
 	"context"
 	"errors"
-	"fmt"
+	"time"
+
+	"github.com/holdfast-mcp/holdfast/adapter/jsonrpc"
+	"github.com/holdfast-mcp/holdfast/adapter/mcp"
 )
 
-// open opens a session over the transport that the server speaks, which is found
-// out where the configuration does not say: what has worked last comes first,
-// then the other one. Only initialize is ever sent twice. Spec 2025-11-25,
-// basic/transports, "Backwards Compatibility".
-func (s *Server) open(ctx context.Context, e *entry, creds Credentials) (*Session, error) {
-	transport := s.settings.Transport
-	if transport != TransportAuto {
-		return s.openOver(ctx, transport, e, creds)
+// Era is which revisions a server speaks: spec 2026-07-28, basic/versioning,
+// "Terminology". A server of both counts as modern.
+type Era uint8
+
+const (
+	EraUnknown Era = iota
+	EraLegacy      // with an initialize handshake: 2025-11-25 and earlier
+	EraModern      // with _meta in every request: 2026-07-28
+)
+
+func (e Era) String() string { return [...]string{"unknown", "legacy", "modern"}[e] }
+
+// Probe finds out which era a server is of, with a server/discover as a modern
+// client would send it, which harms no server. EraUnknown without an error: the
+// server has just now said nothing that would tell. An error is an
+// ErrUnreachable, an unauthorized StatusError, or ctx's.
+//
+// A server that stays silent for OpenTimeout counts as legacy, as one does that
+// answers anything but a result or an error that only modern servers know:
+// basic/transports/streamable-http, "Backward Compatibility".
+func (s *Server) Probe(ctx context.Context, creds Credentials) (Era, error) {
+	if !s.Lends() { // a process, or told to be HTTP+SSE
+		return EraLegacy, nil
 	}
-	first, other := TransportStreamable, TransportSSE
-	if s.overSSE.Load() {
-		first, other = other, first
+	until := time.Now().Add(s.settings.OpenTimeout)
+	dial, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	id := []byte(`"discover-1"`)
+	text := s.appendDiscover(Text(), id)
+	defer FreeText(text)
+	p, err := s.Pass(dial, &Request{
+		ID: id, Text: text, Creds: creds, Headers: []Field{{Name: mcp.HeaderMethod, Value: mcp.MethodDiscover}},
+	})
+	if err != nil {
+		return s.judge(ctx, err)
 	}
-	session, err := s.openOver(ctx, first, e, creds)
-	if err == nil {
-		s.settled.Store(true)
-	}
-	if err == nil || !mistaken(first, err) {
-		return session, err
-	}
-	session, failed := s.openOver(ctx, other, e, creds)
-	if failed != nil && other == TransportSSE && telling(failed) {
-		return nil, fmt.Errorf("%w (over Streamable HTTP: %w)", failed, hidden{err})
-	}
-	if failed != nil {
-		s.speaks(TransportStreamable) // where the next one begins
-		if first == TransportSSE {
-			err, failed = failed, err
+	defer p.Finish()
+	stop := context.AfterFunc(ctx, p.Abort)
+	defer stop()
+	for {
+		a, err := p.Next(until)
+		switch {
+		case errors.Is(err, ErrDeadline) && time.Now().Before(until):
+		case err != nil:
+			return s.judge(ctx, err)
+		case a.Result != nil:
+			versions := jsonrpc.Array(jsonrpc.Get(a.Result, "supportedVersions"))
+			for versions.Next() {
+				if v, _ := jsonrpc.Unquote(versions.Value()); v == mcp.Modern {
+					return EraModern, nil
+				}
+			}
+			return EraLegacy, nil
+		case a.Error != nil:
+			if e, ok := jsonrpc.ParseError(a.Error); ok && (e.Code == mcp.CodeHeaderMismatch || e.Code == mcp.CodeMissingCapability) {
+				return EraModern, nil
+			}
+			return EraLegacy, nil
 		}
-		return nil, fmt.Errorf("%w (over HTTP+SSE: %w)", err, hidden{failed})
-	}
-	s.speaks(other)
-	s.settled.Store(true)
-	s.log.Info().Str("upstream", s.settings.Name).Stringer("transport", other).Msg("transport of the upstream found out")
-	return session, nil
-}
-
-// telling reports whether the error of a handshake over HTTP+SSE says more than
-// the refusal that led to it: who is called has to be known first, or the stream
-// has begun as it should.
-func telling(err error) bool {
-	var status *StatusError
-	if errors.As(err, &status) {
-		return status.Unauthorized()
-	}
-	return !errors.Is(err, errNoEndpoint)
-}
-
-// hidden keeps an error's text only: another one counts.
-type hidden struct{ err error }
-
-func (h hidden) Error() string { return h.err.Error() }
-
-// speaks notes which transport a server was found to speak.
-func (s *Server) speaks(t Transport) {
-	sse := t == TransportSSE
-	if s.overSSE.Swap(sse) != sse {
-		s.pushes.Store(sse || s.settings.PushesOnGET)
 	}
 }
 
-// mistaken reports whether the error of a handshake says that the server speaks
-// another transport.
-func mistaken(t Transport, err error) bool {
+func (s *Server) appendDiscover(dst, id []byte) []byte {
+	params := append(getText(256), `{"_meta":{"`+mcp.MetaProtocolVersion+`":"`+mcp.Modern+`","`+mcp.MetaClientInfo+`":{"name":`...)
+	params = jsonrpc.AppendQuote(params, s.settings.ClientName)
+	params = append(params, `,"version":`...)
+	params = jsonrpc.AppendQuote(params, s.settings.ClientVersion)
+	params = append(params, `},"`+mcp.MetaClientCapabilities+`":{}}}`...)
+	defer putText(params)
+	return jsonrpc.AppendRequest(dst, id, mcp.MethodDiscover, params)
+}
+
+// judge decides what a probe without a message says.
+func (s *Server) judge(ctx context.Context, err error) (Era, error) {
 	var status *StatusError
 	switch {
-	case errors.As(err, &status) && t == TransportSSE:
-		return !status.Unauthorized() && !transient(err)
-	case errors.As(err, &status): // as the specification says
-		return status.Status == 400 || status.Status == 404 || status.Status == 405
+	case ctx.Err() != nil:
+		return EraUnknown, ctx.Err()
+	case errors.As(err, &status) && status.Unauthorized():
+		return EraUnknown, err
+	case errors.As(err, &status):
+		switch status.Status {
+		case 408, 425, 429, 502, 503, 504: // somebody in front, or in no mood
+			return EraUnknown, nil
+		}
+		return EraLegacy, nil
+	case errors.Is(err, ErrUnreachable):
+		return EraUnknown, err
+	case errors.Is(err, ErrDeadline), errors.Is(err, ErrMalformed):
+		return EraLegacy, nil
 	}
-	return t == TransportSSE && errors.Is(err, errNoEndpoint)
+	return EraUnknown, nil // the connection broke
+}
+
+// IsModernOnly reports whether an error of opening a session, or of a request on
+// one, says that the server no longer speaks a legacy revision: then it has done
+// nothing of what it was asked.
+func IsModernOnly(code int) bool {
+	return code == mcp.CodeUnsupportedVersion || code == mcp.CodeHeaderMismatch
 }

@@ -15,6 +15,7 @@ type Settings struct {
 	Transport Transport
 	Command   *Command // with TransportStdio
 	URL       string   // with the others
+	Address   string   // host:port to connect to in place of the URL's; empty: that one
 	Headers   []Field  // sent with every request; secrets
 
 	ConnectTimeout time.Duration

@@ -9,7 +9,10 @@ import (
 // The plain form of a token, in order:
 //
 //   - Call, Principal, Request;
-//   - one byte: the revision's index, and a bit each for Cut, Released, and whether there is a Task;
+//   - one byte: the revision's index, and a bit each for Cut, Released, Endpoint,
+//     Foreign, and whether there is a Task;
+//   - with Endpoint: its length and text; with Foreign: the length of Inner and
+//     Inner;
 //   - varints: Round, Expires (zigzag), Ran, Asked, the lengths of Owner,
 //     Upstream and the rest of Position, how many inputs and answers there are,
 //     and how long the JSON objects are together;
@@ -27,7 +30,9 @@ const (
 	flagCut      = 1 << 3
 	flagReleased = 1 << 4
 	flagTask     = 1 << 5
-	flagsKnown   = flagRevision | flagCut | flagReleased | flagTask
+	flagEndpoint = 1 << 6
+	flagForeign  = 1 << 7
+	flagsKnown   = flagRevision | flagCut | flagReleased | flagTask | flagEndpoint | flagForeign
 
 	// minEntry is the length of an answer whose texts are empty; inputs are longer.
 	minEntry = 1 + 16 + 1 + 1
@@ -47,7 +52,21 @@ func (t *Token) appendPlain(dst []byte) []byte {
 	if t.Task != "" {
 		flags |= flagTask
 	}
+	if t.Endpoint != "" {
+		flags |= flagEndpoint
+	}
+	if t.Foreign {
+		flags |= flagForeign
+	}
 	dst = append(dst, flags)
+	if t.Endpoint != "" {
+		dst = binary.AppendUvarint(dst, uint64(len(t.Endpoint)))
+		dst = append(dst, t.Endpoint...)
+	}
+	if t.Foreign {
+		dst = binary.AppendUvarint(dst, uint64(len(t.Inner)))
+		dst = append(dst, t.Inner...)
+	}
 	dst = binary.AppendUvarint(dst, uint64(t.Round))
 	dst = binary.AppendVarint(dst, t.Expires)
 	dst = binary.AppendUvarint(dst, uint64(t.Ran))
@@ -115,6 +134,17 @@ func (t *Token) readPlain(b []byte) bool {
 	r.digest(&t.Principal)
 	r.digest(&t.Request)
 	flags := r.byte()
+	t.Endpoint, t.Foreign, t.Inner = "", flags&flagForeign != 0, nil
+	if flags&flagEndpoint != 0 {
+		if t.Endpoint = string(r.take(r.uvarint())); t.Endpoint == "" {
+			r.fail()
+		}
+	}
+	if t.Foreign {
+		if inner := r.take(r.uvarint()); len(inner) > 0 {
+			t.Inner = bytes.Clone(inner)
+		}
+	}
 	var n [14]uint64
 	r.uvarints(n[:])
 	round, zigzag, ran, asked, texts, inputs, answers, size := n[0], n[1], n[2], n[3:6], n[6:11], n[11], n[12], n[13]
@@ -207,6 +237,17 @@ func (r *reader) digest(d *[16]byte) {
 		return
 	}
 	r.b = r.b[copy(d[:], r.b):]
+}
+
+// take returns a part of b itself.
+func (r *reader) take(n uint64) []byte {
+	if n > uint64(len(r.b)) {
+		r.fail()
+		return nil
+	}
+	part := r.b[:n]
+	r.b = r.b[n:]
+	return part
 }
 
 func (r *reader) kind() (Kind, bool) {

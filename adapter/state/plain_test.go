@@ -69,6 +69,10 @@ func anyToken(wild bool) *rapid.Generator[*Token] {
 			},
 			Asked: [3]uint32(rapid.SliceOfN(rapid.Uint32(), 3, 3).Draw(t, "asked")),
 			Cut:   rapid.Bool().Draw(t, "cut"), Released: rapid.Bool().Draw(t, "released"),
+			Endpoint: text("endpoint", 16), Foreign: rapid.Bool().Draw(t, "foreign"),
+		}
+		if inner := text("inner", 60); tok.Foreign && inner != "" {
+			tok.Inner = []byte(inner)
 		}
 		if rapid.Bool().Draw(t, "as a task") {
 			tok.Task = `"` + text("task", MaxTask) + `"`

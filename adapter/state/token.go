@@ -28,7 +28,15 @@ type Token struct {
 	Inputs     []Question // open input requests, in order
 	Transcript []Answer   // consumed input responses, oldest first
 	Cut        bool       // the transcript was too large, and stays with the owner only
-	Released   bool       // the stream was let go on purpose (calls.release_after): the retry takes over
+	// Endpoint is a short digest of the address that it belongs to, where the
+	// upstream has several; else "".
+	Endpoint string
+	// Foreign says that it stands for a modern server's own request state: Inner,
+	// the raw JSON value, or nil where the server gave none.
+	Foreign bool
+	Inner   []byte
+
+	Released bool // the stream was let go on purpose (calls.release_after): the retry takes over
 }
 
 // Position is where a call stands upstream: what it takes to go on with its

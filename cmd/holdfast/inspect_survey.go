@@ -115,7 +115,7 @@ func (s *surveyor) look() {
 	f.Revision = info.Version
 	f.Server, f.Capabilities = info.ServerInfo, info.Capabilities
 	f.Instructions = len(info.Instructions) > 0
-	f.SessionIDs, f.GETStream = s.session.HasID(), s.session.Listens()
+	f.SessionIDs = s.session.HasID()
 	if info.Tools {
 		s.list(mcp.MethodToolsList, "tools", s.addTool)
 	}
@@ -128,6 +128,7 @@ func (s *surveyor) look() {
 	}
 	s.ping()
 	s.wait()
+	f.GETStream = s.session.Listens()
 	switch {
 	case f.Transport != legacy.TransportStreamable.String():
 		f.Answers = "one stream"

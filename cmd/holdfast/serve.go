@@ -64,16 +64,19 @@ func serve(ctx context.Context, c *config.Config, environ []string, std *streams
 		return err
 	}
 	defer guard.Close()
-	engine, err := newEngine(c, environ, guard, replica, peers, ring, log, registry)
+	engine, resolving, err := newEngine(ctx, c, environ, guard, replica, peers, ring, log, registry)
 	if err != nil {
 		return err
 	}
+	stopLooking := follow(ctx, engine, resolving)
+	defer stopLooking()
 	defer peers.serve(engine)()
 	ended := make(chan error, 2)
 	var front front
 	var run func() error
 	endpoint := ""
 	down := func(ctx context.Context, err error) error {
+		stopLooking()
 		return errors.Join(err, shutdown(ctx, c.Shutdown, engine, front, log))
 	}
 	if std != nil {
@@ -175,21 +178,42 @@ func shutdown(ctx context.Context, c config.Shutdown, engine *adapter.Engine, fr
 	return nil
 }
 
-func newEngine(c *config.Config, environ []string, guard *child.Guard, replica string, peers *link, ring *state.Ring, log zerolog.Logger, reg prometheus.Registerer) (*adapter.Engine, error) {
+func newEngine(ctx context.Context, c *config.Config, environ []string, guard *child.Guard, replica string, peers *link, ring *state.Ring, log zerolog.Logger, reg prometheus.Registerer) (*adapter.Engine, []*names, error) {
 	var upstreams []adapter.Upstream
+	var resolving []*names
 	for _, u := range c.Upstreams {
-		settings := upstreamSettings(c, u, environ, guard, log)
-		settings.IDPrefix = replica
-		settings.Affinity = c.Sessions.Affinity == config.AffinityHome
-		settings.Peers = adapter.NewPeers(peers, ring, replica, u.Name)
-		server, err := legacy.NewServer(settings, log)
-		if err != nil {
-			return nil, err
+		up := adapter.Upstream{Name: u.Name, Cache: adapter.Cache{TTLMillis: u.Cache.TTL.Milliseconds(), Scope: u.Cache.Scope}}
+		open := func(url, address, id string) (adapter.Endpoint, error) {
+			settings := upstreamSettings(c, u, environ, guard, log)
+			settings.URL, settings.Address = url, address
+			settings.IDPrefix = replica
+			settings.Affinity = c.Sessions.Affinity == config.AffinityHome
+			settings.Peers = adapter.NewPeers(peers, ring, replica, adapter.PeersName(u.Name, id))
+			server, err := legacy.NewServer(settings, log)
+			return adapter.Endpoint{ID: id, Server: server, Protocol: protocolOf(u)}, err
 		}
-		upstreams = append(upstreams, adapter.Upstream{
-			Name: u.Name, Server: server,
-			Cache: adapter.Cache{TTLMillis: u.Cache.TTL.Milliseconds(), Scope: u.Cache.Scope},
-		})
+		if u.Resolve {
+			n := &names{upstream: u.Name, url: u.URL, every: c.Upstream.ResolveEvery, open: open, log: log}
+			endpoints, err := n.first(ctx)
+			if err != nil {
+				return nil, nil, err
+			}
+			up.Endpoints = endpoints
+			resolving = append(resolving, n)
+		} else {
+			for _, url := range append([]string{u.URL}, u.Endpoints...) {
+				id := ""
+				if len(u.Endpoints) > 0 {
+					id = adapter.EndpointID(url)
+				}
+				at, err := open(url, "", id)
+				if err != nil {
+					return nil, nil, err
+				}
+				up.Endpoints = append(up.Endpoints, at)
+			}
+		}
+		upstreams = append(upstreams, up)
 	}
 	settings := adapter.Settings{
 		Replica: replica,
@@ -197,7 +221,7 @@ func newEngine(c *config.Config, environ []string, guard *child.Guard, replica s
 		ParkTTL: c.Calls.ParkTTL, OutcomeTTL: c.Calls.OutcomeTTL, MaxOutcomeBytes: int64(c.Calls.MaxOutcomeBytes),
 		MaxCalls: c.Calls.Max, MaxParked: c.Calls.MaxParked, MaxParkedPerPrincipal: c.Calls.MaxParkedPerPrincipal,
 		MaxRounds: c.Calls.MaxRounds, MaxInputs: c.Calls.MaxInputs, MaxState: int(c.State.MaxBytes),
-		MaxHold: c.Calls.MaxHold, ReleaseAfter: c.Calls.ReleaseAfter, MaxReleased: c.Calls.MaxReleased,
+		DownTTL: c.Upstream.DownTTL, MaxHold: c.Calls.MaxHold, ReleaseAfter: c.Calls.ReleaseAfter, MaxReleased: c.Calls.MaxReleased,
 		OwnKey: c.State.KeyFile == "" && len(c.State.Keys) == 0,
 		Bus:    peers, BusRequired: c.Bus.Required, ParamHeaders: proxy.ParamHeaders,
 		Buffer: c.Stream.Buffer, BufferBytes: int(c.Stream.BufferBytes),
@@ -222,7 +246,20 @@ func newEngine(c *config.Config, environ []string, guard *child.Guard, replica s
 		settings.Replay = adapter.ReplayNever
 	}
 	peers.register(reg)
-	return adapter.NewEngine(settings, upstreams, ring, log, adapter.NewMetrics(reg)), nil
+	return adapter.NewEngine(settings, upstreams, ring, log, adapter.NewMetrics(reg)), resolving, nil
+}
+
+// protocolOf is an upstream's protocol. What is not spoken to over Streamable HTTP
+// is legacy, and not asked.
+func protocolOf(u config.Upstream) adapter.Protocol {
+	if u.Command != "" || u.Transport == config.TransportSSE {
+		return adapter.ProtocolLegacy
+	}
+	return protocols[u.Protocol]
+}
+
+var protocols = map[string]adapter.Protocol{
+	config.ProtocolAuto: adapter.ProtocolAuto, config.ProtocolLegacy: adapter.ProtocolLegacy, config.ProtocolModern: adapter.ProtocolModern,
 }
 
 // replicaID names this process among its peers and in upstream request ids.

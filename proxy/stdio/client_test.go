@@ -89,7 +89,7 @@ func idle(t *testing.T, changes ...change) *front {
 		OutcomeTTL: time.Hour, MaxOutcomeBytes: 1 << 20, MaxCalls: 1000, MaxParked: 1000, MaxParkedPerPrincipal: 1000,
 		MaxRounds: 20, MaxInputs: 8, MaxState: 4096, Buffer: 16, BufferBytes: 1 << 20,
 		MaxListeners: 10, MaxListenersPerPrincipal: 10, MaxURIs: 10,
-	}, []adapter.Upstream{{Name: "up", Server: upstream}}, ring, zerolog.Nop(), nil)
+	}, []adapter.Upstream{{Name: "up", Endpoints: []adapter.Endpoint{{Server: upstream, Protocol: adapter.ProtocolLegacy}}}}, ring, zerolog.Nop(), nil)
 
 	in, write := io.Pipe()
 	read, out := io.Pipe()

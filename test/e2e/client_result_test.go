@@ -55,8 +55,9 @@ func TestDiscover(t *testing.T) {
 			t.Errorf("the result has the legacy member %s", name)
 		}
 	}
-	if n := server.Count("server/discover"); n != 0 {
-		t.Error("the server was asked server/discover, which it does not know")
+	h.Send(t, Request("server/discover", nil)).Completes(t)
+	if n := server.Count("server/discover"); n > h.Size() {
+		t.Errorf("the server was asked server/discover %d times: it does not know that, and is asked for its era once", n)
 	}
 }
 
@@ -292,7 +293,7 @@ func TestRequestsReachTheServerAsLegacyOnes(t *testing.T) {
 			t.Errorf("the server got %s, which no legacy client sends", received.Params)
 		}
 	}
-	for _, record := range server.Records() {
+	for _, record := range spoken(server) {
 		for _, name := range []string{"Mcp-Method", "Mcp-Name"} {
 			if record.Header.Get(name) != "" {
 				t.Errorf("the server got the header %s", name)

@@ -34,6 +34,16 @@ func sent(s *rawserver.Server, method string) (list []*rawserver.Record) {
 	return list
 }
 
+// spoken are the requests without the question for the server's era.
+func spoken(s *rawserver.Server) (list []*rawserver.Record) {
+	for _, r := range s.Records() {
+		if r.Method() != "server/discover" {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
 // sessionOf is the session that a request names.
 func sessionOf(r *rawserver.Record) string { return r.Session }
 

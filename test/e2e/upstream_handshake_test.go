@@ -34,7 +34,7 @@ func TestHandshake(t *testing.T) {
 			server.WaitHTTP("GET", 1)
 			h.Stop()
 
-			records := server.Records()
+			records := spoken(server)
 			first := records[0]
 			if first.Method() != "initialize" {
 				t.Fatalf("first comes %s %s, want initialize", first.HTTP, first.Method())
@@ -67,7 +67,10 @@ func TestHandshake(t *testing.T) {
 					t.Errorf("%s %s has MCP-Protocol-Version %q", r.HTTP, r.Method(), got)
 				}
 			}
-			for _, r := range sent(server, "POST") {
+			for _, r := range spoken(server) {
+				if r.HTTP != "POST" {
+					continue
+				}
 				if got := r.Header.Get("Content-Type"); got != "application/json" {
 					t.Errorf("%s has Content-Type %q", r.Method(), got)
 				}
@@ -112,7 +115,7 @@ func TestRevisions(t *testing.T) {
 			}
 			server.WaitHTTP("GET", 1)
 			h.Stop()
-			for _, r := range server.Records()[1:] {
+			for _, r := range spoken(server)[1:] {
 				want := version
 				if version < "2025-06-18" {
 					want = ""

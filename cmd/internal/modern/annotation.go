@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/holdfast-mcp/holdfast/adapter/mcp"
 )
 
 const annotation = "x-mcp-header"
@@ -154,7 +156,7 @@ func (m mirror) value(arguments jsontext.Value) (string, bool) {
 	switch at.Kind() {
 	case '"':
 		text, ok := Text(at)
-		return EncodeHeader(text), ok
+		return mcp.HeaderValue(text), ok
 	case 't', 'f':
 		return string(at), true
 	case '0':

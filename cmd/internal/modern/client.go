@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/holdfast-mcp/holdfast/adapter/mcp"
 )
 
 // ErrTimeout: a request got no answer within Client.Timeout.
@@ -178,7 +180,7 @@ func (c *Client) post(ctx context.Context, id int64, r request) (*http.Request, 
 	post.Header.Set(headerVersion, Version)
 	post.Header.Set(headerMethod, r.method)
 	if r.named {
-		post.Header.Set(headerName, EncodeHeader(r.name))
+		post.Header.Set(headerName, mcp.HeaderValue(r.name))
 	}
 	for _, header := range r.headers {
 		post.Header.Set(header.Name, string(header.Value))

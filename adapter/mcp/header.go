@@ -1,4 +1,4 @@
-package modern
+package mcp
 
 import (
 	"encoding/base64"
@@ -10,11 +10,11 @@ const (
 	sentinelEnd   = "?="
 )
 
-// EncodeHeader writes a text so that it can be an HTTP header value: as it is,
-// or in the Base64 sentinel form (spec, basic/transports/streamable-http,
-// "Value Encoding"). An empty text takes the sentinel too, because some
-// servers and intermediaries take an empty header for a missing one.
-func EncodeHeader(text string) string {
+// HeaderValue writes a text so that it can be an HTTP header value: as it is, or
+// in the Base64 sentinel form (spec 2026-07-28, basic/transports/streamable-http,
+// "Value Encoding"). An empty text takes the sentinel too, because some servers
+// and intermediaries take an empty header for a missing one.
+func HeaderValue(text string) string {
 	if plainHeader(text) {
 		return text
 	}
