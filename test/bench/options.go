@@ -63,7 +63,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	f.IntVar(&o.beside, "beside", 160, "parked calls beside which others are timed; the same is done beside 16 times as many")
 	f.IntVar(&o.resumes, "resumes", 800, "resumes in a slice of those through another replica")
 	f.IntVar(&o.meeting, "meeting", 1000, "resumes through another replica that are in flight at once")
-	f.IntVar(&o.sessions, "sessions", 96, "sessions over stdio, each with a process, of which the memory is measured")
+	f.IntVar(&o.sessions, "sessions", 200, "sessions over stdio, each with a process, of which the memory is measured")
 	f.IntVar(&o.starts, "starts", 15, "starts of a server over stdio, of which the first answer is timed")
 	f.StringVar(&o.out, "out", "test/bench/out", "`folder` for the report, in the checkout")
 	f.StringVar(&o.binary, "holdfast", "", "`program` to measure instead of building the checkout's")
@@ -97,7 +97,7 @@ func (o *options) shorten(given map[string]bool) {
 		o.resumes = 200
 	}
 	if !given["sessions"] {
-		o.sessions = 24
+		o.sessions = 64
 	}
 	if !given["starts"] {
 		o.starts = 5

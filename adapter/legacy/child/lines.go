@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"sync"
 )
 
 // LongLine is a line over the limit. It was read to its end and dropped, so that
@@ -22,19 +23,46 @@ const lineEnds = 512
 
 // lines cuts a stream into lines.
 type lines struct {
-	from *bufio.Reader
-	max  int
-	long []byte // a line that did not fit the reader's buffer
+	stream stream
+	from   *bufio.Reader // nil while nothing has come: a process that is silent has no buffer
+	max    int
+	long   []byte // a line that did not fit the reader's buffer
 }
 
-// outputBuffer and stderrBuffer hold most lines whole of the one and the other.
-const (
-	outputBuffer = 16 << 10
-	stderrBuffer = 1 << 10
-)
+// stream can be waited for without a buffer.
+type stream interface {
+	io.Reader
+	await() error // until there is something to read, or its end
+}
 
-func newLines(r io.Reader, buffer, limit int) lines {
-	return lines{from: bufio.NewReaderSize(r, buffer), max: limit}
+// readers are each a *bufio.Reader that holds most lines whole.
+var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, bufferSize) }}
+
+const bufferSize = 16 << 10
+
+func newLines(s stream, limit int) lines { return lines{stream: s, max: limit} }
+
+// fill makes from a reader of what has come, and waits for that.
+func (l *lines) fill() error {
+	if l.from != nil && l.from.Buffered() > 0 {
+		return nil
+	}
+	l.free()
+	if err := l.stream.await(); err != nil {
+		return err
+	}
+	l.from = readers.Get().(*bufio.Reader)
+	l.from.Reset(l.stream)
+	return nil
+}
+
+// free gives the buffer back.
+func (l *lines) free() {
+	if l.from != nil {
+		l.from.Reset(nil)
+		readers.Put(l.from)
+		l.from = nil
+	}
 }
 
 // next returns the next line without its end, valid until the next call, or a
@@ -43,11 +71,15 @@ func newLines(r io.Reader, buffer, limit int) lines {
 // Hot: once per message.
 func (l *lines) next() ([]byte, error) {
 	l.long = nil // a large one does not stay in memory
+	if err := l.fill(); err != nil {
+		return nil, err
+	}
 	piece, err := l.from.ReadSlice('\n')
 	if err == bufio.ErrBufferFull {
 		return l.rest(piece)
 	}
 	if err != nil && len(piece) == 0 {
+		l.free()
 		return nil, err
 	}
 	if piece = trimEnd(piece); len(piece) > l.max {

@@ -6,14 +6,16 @@ import (
 	"syscall"
 )
 
-// pipe is our end of one, which never blocks: package os waits for it.
+// pipe is our end of one, which never blocks: package os waits for it. One
+// goroutine reads it.
 type pipe struct {
-	raw syscall.RawConn
-	try func(fd uintptr) bool // readOnce, made once
+	raw         syscall.RawConn
+	try, looked func(fd uintptr) bool // readOnce and look, made once
 
-	p   []byte
-	n   int
-	err error
+	p      []byte
+	n      int
+	err    error
+	waited bool
 }
 
 func newPipe(f *os.File) (*pipe, error) {
@@ -22,13 +24,13 @@ func newPipe(f *os.File) (*pipe, error) {
 		return nil, err
 	}
 	p := &pipe{raw: raw}
-	p.try = p.readOnce
+	p.try, p.looked = p.readOnce, p.look
 	return p, nil
 }
 
-// Read implements io.Reader. One goroutine calls it.
+// Read implements stream.
 //
-// Hot: once or twice per message.
+// Hot: once per message.
 func (p *pipe) Read(b []byte) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
@@ -50,4 +52,22 @@ func (p *pipe) Read(b []byte) (int, error) {
 func (p *pipe) readOnce(fd uintptr) bool {
 	p.n, p.err = readPipe(fd, p.p)
 	return p.err != syscall.EAGAIN
+}
+
+// await implements stream.
+//
+// Hot: once per message.
+func (p *pipe) await() error {
+	p.waited = false
+	return p.raw.Read(p.looked)
+}
+
+// look looks whether there is something, and believes the runtime once that has
+// waited.
+func (p *pipe) look(fd uintptr) bool {
+	if p.waited {
+		return true
+	}
+	p.waited = true
+	return pollPipe(fd)
 }

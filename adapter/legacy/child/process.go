@@ -74,9 +74,12 @@ func Start(c *Command, log zerolog.Logger) (*Process, error) {
 	if err == nil {
 		p.raw, err = p.stdin.SyscallConn()
 	}
-	var out *pipe
+	var out, said *pipe
 	if err == nil {
 		out, err = newPipe(p.stdout)
+	}
+	if err == nil {
+		said, err = newPipe(p.stderr)
 	}
 	if err == nil {
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = theirs[0], theirs[1], theirs[2]
@@ -87,12 +90,12 @@ func Start(c *Command, log zerolog.Logger) (*Process, error) {
 		return nil, fmt.Errorf("%w: %w", ErrNotRunnable, err)
 	}
 	c.Guard.begins(cmd.Process.Pid)
-	p.lines = newLines(out, outputBuffer, c.MaxLine)
+	p.lines = newLines(out, c.MaxLine)
 	p.wg.Add(2)
 	go func() {
 		defer p.wg.Done()
 		defer close(p.silent)
-		listen(p.stderr, &p.said, log.With().Int("pid", cmd.Process.Pid).Logger())
+		listen(said, &p.said, log.With().Int("pid", cmd.Process.Pid).Logger())
 	}()
 	go func() {
 		defer p.wg.Done()

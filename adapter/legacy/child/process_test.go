@@ -291,7 +291,7 @@ func FuzzLines(f *testing.F) {
 		if limit < 0 || limit > 1<<20 {
 			return
 		}
-		l := newLines(iotestHalf(text), outputBuffer, limit)
+		l := newLines(iotestHalf(text), limit)
 		var got, want []string
 		for {
 			line, err := l.next()
@@ -322,12 +322,14 @@ func FuzzLines(f *testing.F) {
 }
 
 // iotestHalf gives a text out in pieces of odd sizes.
-func iotestHalf(text string) io.Reader { return &halves{text: text} }
+func iotestHalf(text string) stream { return &halves{text: text} }
 
 type halves struct {
 	text string
 	n    int
 }
+
+func (h *halves) await() error { return nil }
 
 func (h *halves) Read(b []byte) (int, error) {
 	if h.text == "" {

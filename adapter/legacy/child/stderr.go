@@ -3,7 +3,6 @@ package child
 import (
 	"bytes"
 	"errors"
-	"io"
 	"strings"
 	"sync"
 
@@ -38,8 +37,8 @@ func (t *tail) String() string {
 }
 
 // listen logs what comes on standard error, until it ends.
-func listen(from io.Reader, keep *tail, log zerolog.Logger) {
-	l := newLines(from, stderrBuffer, maxSaid)
+func listen(from stream, keep *tail, log zerolog.Logger) {
+	l := newLines(from, maxSaid)
 	for {
 		line, err := l.next()
 		var long *LongLine
