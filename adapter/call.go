@@ -192,7 +192,7 @@ func (c *call) quick(s *legacy.Session, req *Request, text []byte) (sent bool, e
 	}
 	x := s.Prepare(c.msgID, c, c.creds, c.eligible, c.askable, c.level)
 	x.SetMessage(text)
-	if c.harmless {
+	if c.repeatable(s, req.Name) {
 		x.KeepMessage()
 	}
 	c.x = x

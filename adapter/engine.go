@@ -57,6 +57,7 @@ type Engine struct {
 	leaving  atomic.Bool   // no longer ready
 	draining atomic.Bool   // takes nothing new
 	letting  atomic.Bool   // lets calls go
+	cutting  atomic.Bool   // lets no round wait any longer for another replica
 	doubt    chan struct{} // has room for one: the lease had run out
 	verified atomic.Uint64 // lapses of the lease after which the calls were verified
 	strange  atomic.Int64  // when a request state of an unknown key last came, in Unix nanoseconds; zero: never

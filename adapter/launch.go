@@ -127,7 +127,7 @@ func (c *call) prepare(ctx context.Context, s *legacy.Session, creds legacy.Cred
 		x.Continues(c.idText(c.msgID))
 	}
 	x.SetMessage(text)
-	if c.harmless {
+	if c.harmless || len(c.rounds) > 0 && c.repeatable(s, c.rounds[0].req.Name) {
 		x.KeepMessage()
 	}
 	c.x = x

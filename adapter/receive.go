@@ -81,7 +81,7 @@ func (c *call) Fail(err error) {
 	// What has met no session has not run; what is harmless may run twice.
 	// Neither where the server has asked something already.
 	if c.task == nil && !c.retried && (c.round == 0 || c.resent) && c.phase == running && len(c.inputs) == 0 &&
-		(errors.Is(err, legacy.ErrSessionGone) || c.harmless && errors.Is(err, legacy.ErrBroken)) && c.x.HasMessage() {
+		(errors.Is(err, legacy.ErrSessionGone) || errors.Is(err, legacy.ErrBroken) && c.mayRepeat()) && c.x.HasMessage() {
 		c.retried, c.restart = true, true
 		c.enter(starting)
 		c.wake()
@@ -91,6 +91,15 @@ func (c *call) Fail(err error) {
 	if !c.bequeath(nil, reason) && !c.strand(err, reason) && !c.putBackLocked(c.fallback, reason) {
 		c.lost(reason)
 	}
+}
+
+// mayRepeat is repeatable for the call that has been sent. mu is held.
+func (c *call) mayRepeat() bool {
+	var name []byte
+	if len(c.rounds) > 0 {
+		name = c.rounds[0].req.Name
+	}
+	return c.repeatable(c.x.Session(), name)
 }
 
 // fail ends a call that could not be sent.

@@ -306,6 +306,23 @@ func (c *call) replayable(s *legacy.Session) bool {
 	return c.harmless || c.method == mcp.MethodToolsCall && s != nil && s.Harmless(c.name)
 }
 
+// repeatable is replayable for a call that is about to be sent, and for what is
+// fetched, whatever the settings say.
+//
+// Hot: once per call.
+func (c *call) repeatable(s *legacy.Session, name []byte) bool {
+	if c.harmless || c.method != mcp.MethodToolsCall {
+		return c.harmless
+	}
+	switch c.engine.settings.Replay {
+	case ReplayAlways:
+		return true
+	case ReplayNever:
+		return false
+	}
+	return s.HarmlessTool(name)
+}
+
 // replaySession acquires a session to run the call again on. nil without an
 // error: it may not run again.
 func (c *call) replaySession(ctx context.Context) (*legacy.Session, error) {

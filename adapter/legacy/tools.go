@@ -70,6 +70,17 @@ func (s *Session) Harmless(tool string) bool {
 	return ok
 }
 
+// HarmlessTool is Harmless for a name that is not kept.
+//
+// Hot: once per call.
+func (s *Session) HarmlessTool(tool []byte) bool {
+	t := &s.entry.tools
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, ok := t.harmless[string(tool)]
+	return ok
+}
+
 // ToolsUnknown returns why nothing is known of the server's tools, or nil.
 func (s *Session) ToolsUnknown() error {
 	t := &s.entry.tools
