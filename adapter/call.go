@@ -218,6 +218,8 @@ func (c *call) keepMessage(x *legacy.Exchange, s *legacy.Session, tool []byte) {
 	switch c.engine.settings.Replay {
 	case ReplayAlways:
 		c.repeats = true
+	case ReplayNever:
+		c.repeats = c.harmless && !c.askable // to fetch a list again is no replay
 	case ReplaySafe:
 		c.repeats = c.harmless || c.method == mcp.MethodToolsCall && s.Harmless(tool)
 	}

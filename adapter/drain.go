@@ -59,6 +59,7 @@ func (e *Engine) Shutdown(ctx context.Context) {
 		e.bequest(wait)
 	}
 	e.calls.wait(wait, e.peered)
+	e.cutting.Store(true)
 	peered := e.peered()
 	for _, c := range e.calls.all() {
 		c.settleUp(peered)

@@ -53,6 +53,7 @@ type Engine struct {
 	letting  atomic.Bool   // lets calls go
 	letAt    atomic.Int64  // since when, in Unix nanoseconds
 	cutAt    atomic.Int64  // when Shutdown's time is over, in Unix nanoseconds; zero: not known
+	cutting  atomic.Bool   // lets no round wait any longer for another replica
 	doubt    chan struct{} // has room for one: the lease had run out
 	verified atomic.Uint64 // lapses of the lease after which the calls were verified
 	strange  atomic.Int64  // when a request state of an unknown key last came, in Unix nanoseconds; zero: never

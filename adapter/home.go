@@ -96,7 +96,7 @@ func (r *homeRound) find(until time.Time) error {
 	if err := r.pause(r.again, until); err != nil {
 		return err
 	}
-	if r.isEnding() {
+	if r.isEnding() || e.cutting.Load() {
 		return stopping()
 	}
 	if time.Since(r.began) > patienceTimes*e.settings.Bus.Patience() {
@@ -152,7 +152,7 @@ func (r *homeRound) goOnHere() error {
 // read returns what the other replica says next. An empty event without an
 // error says that it has said nothing yet, or is to be asked no more.
 func (r *homeRound) read(stream Stream, until time.Time) (Event, error) {
-	soon := time.Now().Add(letPoll)
+	soon := time.Now().Add(cutPoll)
 	if soon.After(until) {
 		soon = until
 	}
@@ -162,6 +162,10 @@ func (r *homeRound) read(stream Stream, until time.Time) (Event, error) {
 	}
 	message, err := stream.Recv(soon)
 	if errors.Is(err, ErrDeadline) {
+		if r.engine.cutting.Load() { // the other replica is told that nobody waits
+			return Event{}, &Refusal{Reason: ReasonShutdown, MayHaveRun: true, RetryAfter: time.Second,
+				Detail: "this replica is stopping, and the call has not ended in time"}
+		}
 		if soon.Before(until) {
 			return Event{}, nil
 		}
@@ -188,6 +192,10 @@ func (r *homeRound) read(stream Stream, until time.Time) (Event, error) {
 	r.drop()
 	return Event{}, r.failed(err)
 }
+
+// cutPoll is how often a round looks whether its replica can wait no longer: the
+// answer must be out within the farewell.
+const cutPoll = 250 * time.Millisecond
 
 // learn takes the call's id from the request state that its client is given.
 func (r *homeRound) learn(ev *Event) {
@@ -239,7 +247,7 @@ func (e *Engine) repeats(method string) bool {
 }
 
 // finish ends a listener: spec 2026-07-28, basic/patterns/subscriptions,
-// "Graceful Closure". The round looks within letPoll.
+// "Graceful Closure". The round looks within cutPoll.
 func (r *homeRound) finish() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

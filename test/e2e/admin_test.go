@@ -32,7 +32,11 @@ func readiness(t testing.TB, h *Holdfast) (code int, status string, reasons []st
 func TestReady(t *testing.T) {
 	t.Parallel()
 	a, b := newServer(t, rawserver.Settings{}), newServer(t, rawserver.Settings{})
-	h := Start(t, Options{Config: `
+	start := Start
+	if transportOf(t) == rawserver.Stdio {
+		start = StartAlone // each replica knows how its own processes have ended
+	}
+	h := start(t, Options{Config: `
 stdio: {restart_min: 10ms}
 upstreams:
 - {name: first, ` + to(a).YAML() + `, path: /a}

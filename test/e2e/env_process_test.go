@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// process is one `holdfast serve`.
+// process is one `holdfast serve`, or `holdfast run`.
 type process struct {
 	t          testing.TB
 	options    Options
@@ -33,7 +33,12 @@ type process struct {
 func launch(t testing.TB, o Options, logs *Logs) *process {
 	t.Helper()
 	arguments := []string{"serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log-level", "debug"}
-	config, arguments := o.Upstream.apply(o.Config, arguments)
+	config := o.Config
+	if o.Run {
+		arguments[0] = "run"
+	} else {
+		config, arguments = o.Upstream.apply(config, arguments)
+	}
 	if config != "" {
 		file := filepath.Join(t.TempDir(), "holdfast.yaml")
 		if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
@@ -42,7 +47,11 @@ func launch(t testing.TB, o Options, logs *Logs) *process {
 		arguments = append(arguments, "--config", file)
 	}
 	p := &process{t: t, options: o, logs: newLogs(1), read: make(chan struct{})}
-	p.command = exec.Command(binary, append(arguments, o.Args...)...)
+	arguments = append(arguments, o.Args...)
+	if o.Run {
+		arguments = append(append(arguments, "--"), o.Upstream.Command...)
+	}
+	p.command = exec.Command(binary, arguments...)
 	for _, v := range os.Environ() {
 		if !strings.HasPrefix(v, "HOLDFAST_") {
 			p.command.Env = append(p.command.Env, v)

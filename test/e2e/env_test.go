@@ -93,6 +93,8 @@ func build(to, from string, flags ...string) error {
 type Options struct {
 	// Upstream is the only upstream. Config must name no upstreams then.
 	Upstream Upstream
+	// Run has `holdfast run` start the upstream's command, not a configuration.
+	Run bool
 	// Config is the text of the configuration file.
 	Config string
 	// Args are further flags.

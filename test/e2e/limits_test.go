@@ -60,7 +60,7 @@ func TestParkedCalls(t *testing.T) {
 				told <- answer
 				c.Text(answer.Action())
 			})
-			h := Start(t, Options{Upstream: to(server), Config: test.config}).One() // each replica has so many places
+			h := StartAlone(t, Options{Upstream: to(server), Config: test.config}) // each replica has so many places
 			first := h.Send(t, CallTool("ask", nil, Bearer("alice")))
 			first.Asks(t, "elicitation-1")
 			overloaded(t, h.Send(t, CallTool("ask", nil, Bearer(test.second))), test.status, test.reason)
@@ -254,7 +254,7 @@ func TestListenersAreLimited(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := newServer(t, rawserver.Settings{})
-			h := Start(t, Options{Upstream: to(server), Config: test.config}).One() // each replica has so many places
+			h := StartAlone(t, Options{Upstream: to(server), Config: test.config}) // each replica has so many places
 			listen := func(who string) *Message {
 				return Request("subscriptions/listen", map[string]any{"notifications": map[string]any{"toolsListChanged": true}}, Bearer(who))
 			}

@@ -132,7 +132,7 @@ func (v *interview) told() string {
 // posted is everything that the server got.
 func (v *interview) posted() string {
 	text := ""
-	for _, r := range v.server.Records() {
+	for _, r := range spoken(v.server) {
 		text += string(r.Body) + "\n"
 	}
 	return text
