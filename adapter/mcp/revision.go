@@ -122,7 +122,7 @@ var differences = [features]Difference{
 	Ping: {"ping", R20241105, R20251125, "2026-07-28/changelog, 5",
 		"a server's is answered here; a client's is no method"},
 	DiscoverMethod: {"server/discover", R20260728, R20260728, "2026-07-28/changelog, 3",
-		"answered here, never sent"},
+		"answered here; sent once to find out whether a server is modern"},
 
 	ServerRequests: {"elicitation/create, sampling/createMessage and roots/list as requests of the server", R20241105, R20251125, "2026-07-28/changelog, 7",
 		"become input requests, and input responses become their answers"},

@@ -145,7 +145,7 @@ var rows = map[mcp.Feature]func(t *testing.T, v *interview){
 		has(t, "what the client got", v.told(), `!"protocolVersion"`)
 	},
 	mcp.VersionHeader: func(t *testing.T, v *interview) {
-		for _, r := range v.server.Records() {
+		for _, r := range spoken(v.server) {
 			got := r.Header.Get("MCP-Protocol-Version")
 			want := v.revision.String()
 			if !v.revision.Has(mcp.VersionHeader) || r.Method() == "initialize" || oneStream(t) {
@@ -183,8 +183,8 @@ var rows = map[mcp.Feature]func(t *testing.T, v *interview){
 	},
 	mcp.DiscoverMethod: func(t *testing.T, v *interview) {
 		has(t, "the result", v.result(t, "discover"), `"supportedVersions":["2026-07-28"]`)
-		if n := v.server.Count("server/discover"); n != 0 {
-			t.Errorf("the server was asked server/discover")
+		if n := v.server.Count("server/discover"); n > replicas { // for its era
+			t.Errorf("the server was asked server/discover %d times, want once by each replica at most", n)
 		}
 	},
 
