@@ -27,6 +27,11 @@ FUZZ = \
 	./proxy:FuzzHeaderValue \
 	./proxy/stdio:FuzzLines
 
+# Black-box tests that choose their transports themselves, and those that say most
+# of servers whose sessions have one stream for everything.
+ANY_UPSTREAM = ^(TestEveryServer|TestChild|TestProcess|TestScopes|TestOneProcessOfAll)
+ONE_STREAM = ^Test(OfficialClient|Several|Hinted|Answers|Retr|Disconnect|Parked|Pushed|Question|Orphan|Queue|Listen|Sessions?|Idle|Shutdown|Hop|Nothing|Task|Visit|Unauthorized|Handshake)
+
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -46,10 +51,14 @@ demo: ## a stateless client uses a legacy server that asks it things
 	$(GO) run ./test/demo
 
 .PHONY: test
-test: ## all tests but those that need more than Go; the black-box ones on one replica and, two ways, on three
+test: ## all tests but those that need more than Go; the black-box ones over every transport, on one replica and, two ways, on three
 	$(GO) test -count=1 ./... # test/e2e builds the binary itself, which the test cache does not see
+	HOLDFAST_E2E_UPSTREAM=sse $(GO) test -count=1 -parallel 6 -skip '$(ANY_UPSTREAM)' ./test/e2e/ # servers over HTTP+SSE
+	HOLDFAST_E2E_UPSTREAM=stdio $(GO) test -count=1 -parallel 6 -skip '$(ANY_UPSTREAM)' ./test/e2e/ # servers that are processes
 	HOLDFAST_E2E=cluster $(GO) test -count=1 -parallel 6 ./test/e2e/ # three replicas, an embedded NATS cluster
 	HOLDFAST_E2E=nats $(GO) test -count=1 -parallel 6 ./test/e2e/ # three replicas, a nats-server process
+	HOLDFAST_E2E=cluster HOLDFAST_E2E_UPSTREAM=sse $(GO) test -count=1 -parallel 6 -run '$(ONE_STREAM)' ./test/e2e/
+	HOLDFAST_E2E=cluster HOLDFAST_E2E_UPSTREAM=stdio $(GO) test -count=1 -parallel 6 -run '$(ONE_STREAM)' ./test/e2e/
 
 .PHONY: race
 race: ## all tests under the race detector, with one replica (needs a C compiler)

@@ -34,7 +34,8 @@ type homeRound struct {
 	served Served
 	id     [16]byte // the call's, once it has parked
 
-	listed bool // among the engine's listeners
+	found  chan kept // while the keeper is being asked for; else nil
+	listed bool      // among the engine's listeners
 
 	local  Round // where it goes on here, or nil; guarded by mu
 	ending bool  // a listener that is to end; guarded by mu
@@ -99,15 +100,18 @@ func (r *homeRound) find(until time.Time) error {
 	if r.isEnding() || e.cutting.Load() {
 		return stopping()
 	}
-	if time.Since(r.began) > patienceTimes*e.settings.Bus.Patience() {
+	if r.found == nil && time.Since(r.began) > patienceTimes*e.settings.Bus.Patience() {
 		return &Refusal{Reason: ReasonBusDown, RetryAfter: time.Second,
 			Detail: "the replica that keeps the session was not reached in time; send the request again"}
 	}
 	keeper := r.named
 	if r.named = ""; keeper == "" {
 		var err error
-		keeper, err = r.up.Server.Keeper(r.ctx, &r.key, credentials(r.req), r.past)
-		if err != nil && r.ctx.Err() == nil {
+		keeper, err = r.keeper(until)
+		switch {
+		case errors.Is(err, ErrDeadline):
+			return err
+		case err != nil && r.ctx.Err() == nil:
 			return asRefusal(err, false)
 		}
 	}
@@ -126,6 +130,41 @@ func (r *homeRound) find(until time.Time) error {
 	}
 	r.again = time.Now().Add(climbPause)
 	return nil
+}
+
+// keeper asks who keeps the session. Where it may have to be opened first, that
+// goes on when until comes, which is an ErrDeadline.
+func (r *homeRound) keeper(until time.Time) (string, error) {
+	if r.found == nil && r.up.Server.Settled() {
+		return r.up.Server.Keeper(r.ctx, &r.key, credentials(r.req), r.past)
+	}
+	if r.found == nil {
+		found := make(chan kept, 1)
+		r.found = found
+		go func() { // Close waits for it
+			replica, err := r.up.Server.Keeper(r.ctx, &r.key, credentials(r.req), r.past)
+			found <- kept{replica, err}
+		}()
+	}
+	t := timers.Get().(*time.Timer)
+	t.Reset(time.Until(until))
+	defer func() {
+		t.Stop()
+		timers.Put(t)
+	}()
+	select {
+	case answer := <-r.found:
+		r.found = nil
+		return answer.replica, answer.err
+	case <-t.C:
+		return "", ErrDeadline
+	}
+}
+
+// kept is the answer of Server.Keeper.
+type kept struct {
+	replica string
+	err     error
 }
 
 // goOnHere lets this replica serve the round.
@@ -278,6 +317,10 @@ func (r *homeRound) Gone() {
 
 // Close implements Round.
 func (r *homeRound) Close() {
+	if r.found != nil {
+		r.cancel()
+		<-r.found
+	}
 	r.leave()
 	e := r.engine
 	r.mu.Lock()

@@ -26,8 +26,11 @@ func (s *Server) Lends() bool {
 //
 // Hot: once per request.
 func (s *Server) MayKeep() bool {
-	return !s.Lends() || s.settings.Transport == TransportAuto && !s.settled.Load()
+	return !s.Lends() || !s.Settled()
 }
+
+// Settled reports whether it is known how the server is spoken to.
+func (s *Server) Settled() bool { return s.settings.Transport != TransportAuto || s.settled.Load() }
 
 // settle learns from the home of a key how the server is spoken to, by having it
 // open the session that is needed in any case. An error is the server's.

@@ -6,9 +6,9 @@
 // to its [Target], which knows a URL and nothing of what is behind it: the same
 // stories are told to one replica and to several.
 //
-//	server := rawserver.New(t, rawserver.Settings{})
+//	server := newServer(t, rawserver.Settings{})
 //	server.Tool("greet", func(c *rawserver.Call) { … })
-//	holdfast := Start(t, Options{Upstream: server.URL, Config: "stream: {after: 50ms}"})
+//	holdfast := Start(t, Options{Upstream: to(server), Config: "stream: {after: 50ms}"})
 //	first := holdfast.Send(t, CallTool("greet", nil))
 //	first.Asks(t, "elicitation-1")
 //	last := holdfast.Retry(t, first, Answers{"elicitation-1": Accept(…)})
@@ -21,6 +21,18 @@
 // What is of each replica by nature, such as its limits and its shutdown, a test
 // asks of [Holdfast.One] of them. A run of the whole suite with three fails
 // where no round was forwarded from one to another.
+//
+// HOLDFAST_E2E_UPSTREAM says how servers are spoken to: over "streamable" HTTP,
+// over HTTP+SSE, "sse", or as processes over "stdio". [newServer] starts one that
+// speaks that, and [to] says where it is, which over stdio is a command. A test
+// about something that Streamable HTTP alone has says so with [onlyStreamable],
+// and runs over that whatever the run is about. [oneStream] is for what differs
+// where a session has one stream for everything: such a server does not say which
+// call it asks about, so that calls which may be asked get a session each while
+// they are concurrent, and a session is used through the replica that keeps it.
+// Behind each process is test/fixture/pipe; every test checks that none is left.
+// [TestEveryServer] is the table of what works with all kinds of servers over all
+// transports, in all revisions.
 //
 // Tests that are about several replicas (fleet_*_test.go) use [StartFleet],
 // which starts three in every mode, and choose one for each request.
