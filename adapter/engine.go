@@ -70,6 +70,7 @@ type Engine struct {
 	mu        sync.Mutex
 	listeners map[listener]struct{}
 	listening map[principal]int
+	guests    guests
 	wg        sync.WaitGroup // goroutines of calls and listeners
 
 	housekeeping sync.WaitGroup
@@ -88,7 +89,7 @@ func NewEngine(settings Settings, upstreams []Upstream, ring *state.Ring, log ze
 		settings: settings, ring: ring, log: log,
 		noisy:     log.Sample(&zerolog.BurstSampler{Burst: 5, Period: 10 * time.Second}),
 		upstreams: make(map[string]*upstream), quiet: make(chan struct{}, 1), doubt: make(chan struct{}, 1), others: acquaintance{met: make(chan struct{}, 1)},
-		listeners: make(map[listener]struct{}), listening: make(map[principal]int),
+		listeners: make(map[listener]struct{}), listening: make(map[principal]int), guests: make(guests),
 	}
 	e.calls.init(settings)
 	for _, u := range upstreams {

@@ -34,6 +34,8 @@ type homeRound struct {
 	served Served
 	id     [16]byte // the call's, once it has parked
 
+	letAgain time.Time // when the other replica is asked again to let go of it
+
 	listed bool // among the engine's listeners
 
 	local  Round // where it goes on here, or nil; guarded by mu
@@ -97,6 +99,9 @@ func (r *homeRound) find(until time.Time) error {
 	if r.isEnding() {
 		return stopping()
 	}
+	if e.letLong() {
+		return r.stopped(stopping())
+	}
 	if time.Since(r.began) > patienceTimes*e.settings.Bus.Patience() {
 		return &Refusal{Reason: ReasonBusDown, RetryAfter: time.Second,
 			Detail: "the replica that keeps the session was not reached in time; send the request again"}
@@ -106,20 +111,34 @@ func (r *homeRound) find(until time.Time) error {
 		keeper = r.up.Server.Keeper(r.ctx, &r.key, credentials(r.req), r.past)
 	}
 	if r.ctx.Err() != nil {
-		return r.over()
+		return r.stopped(r.over())
 	}
 	if keeper == "" || keeper == e.settings.Replica {
 		return r.goOnHere()
 	}
-	r.asked = keeper
+	if r.asked = keeper; r.req.ticket == (ticket{}) && mcp.MethodTraits(r.req.Method).Eligible {
+		r.req.ticket = ticket(newCallID())
+	}
 	switch err := r.ask(keeper, appendFirst(r.req)); {
 	case err == nil:
 		return nil
 	case errors.Is(err, ErrGone), r.ctx.Err() != nil:
-		return r.over()
+		return r.stopped(r.over())
 	}
 	r.again = time.Now().Add(climbPause)
 	return nil
+}
+
+// stopped adds to the end of a round at a replica that stops that another one may
+// have run the request.
+func (r *homeRound) stopped(err error) error {
+	var refusal *Refusal
+	if !errors.As(err, &refusal) || r.asked == "" || r.req.Method == mcp.MethodListen {
+		return err
+	}
+	said := *refusal
+	said.MayHaveRun = true
+	return &said
 }
 
 // goOnHere lets this replica serve the round.
@@ -154,8 +173,11 @@ func (r *homeRound) read(stream Stream, until time.Time) (Event, error) {
 		r.drop()
 		return Event{Outcome: &Outcome{Method: mcp.MethodListen, Result: []byte("{}"), Subscription: r.req.ID}}, nil
 	}
+	if r.req.ticket != (ticket{}) {
+		r.askToLetGo()
+	}
 	message, err := stream.Recv(soon)
-	if errors.Is(err, ErrDeadline) {
+	if errors.Is(err, ErrDeadline) && r.ctx.Err() == nil {
 		if soon.Before(until) {
 			return Event{}, nil
 		}
@@ -170,7 +192,7 @@ func (r *homeRound) read(stream Stream, until time.Time) (Event, error) {
 		}
 	}
 	if r.ctx.Err() != nil {
-		return Event{}, r.over()
+		return Event{}, r.stopped(r.over())
 	}
 	if errors.Is(err, ErrTooLarge) {
 		r.drop()
