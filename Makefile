@@ -78,7 +78,7 @@ bench: ## speed and memory, beside nginx and the server alone (needs nginx)
 	$(GO) run ./test/bench
 
 .PHONY: chaos
-chaos: ## replicas killed, drained and cut off under load (needs Linux; CHAOS_SEED=, CHAOS_CALLS=)
+chaos: ## replicas and commands killed, drained and cut off under load (needs Linux; CHAOS_SEED=, CHAOS_CALLS=, CHAOS_PART=)
 	$(GO) run ./test/chaos
 
 .PHONY: fuzz

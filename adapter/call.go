@@ -56,23 +56,24 @@ type call struct {
 	creds  legacy.Credentials // of the newest round
 	stop   context.CancelFunc // ends launch's or deliver's waiting, or nil
 
-	inputs    []*input // open: the server waits for their answers
-	names     []string // keys that inputs of this call have had
-	asked     [3]int   // how many inputs of each kind there were
-	early     []byte   // inputResponses that the first request brought, or nil
-	parkAt    time.Time
-	resend    bool // the request is sent anew when the client comes back
-	resent    bool // it was, after which the server has asked nothing more
-	restart   bool // the request has met no session, and is sent once more
-	retried   bool
-	keptBytes int64           // guarded by the registry's mu
-	keptUntil time.Time       // likewise
-	keptAt    *list.Element   // likewise
-	owed      bool            // likewise: no round has been told the outcome
-	forgotten bool            // the outcome is no longer kept
-	elsewhere bool            // another replica goes on with it, or may
-	lagging   bool            // a round's client reads too slowly
-	rules     []mcp.ParamRule // of the tool, which every round's headers are held against
+	inputs     []*input // open: the server waits for their answers
+	names      []string // keys that inputs of this call have had
+	asked      [3]int   // how many inputs of each kind there were
+	early      []byte   // inputResponses that the first request brought, or nil
+	parkAt     time.Time
+	resend     bool // the request is sent anew when the client comes back
+	resent     bool // it was, after which the server has asked nothing more
+	restart    bool // the request has met no session, and is sent once more
+	retried    bool
+	mayHaveRun bool            // it was sent before, and its answer lost
+	keptBytes  int64           // guarded by the registry's mu
+	keptUntil  time.Time       // likewise
+	keptAt     *list.Element   // likewise
+	owed       bool            // likewise: no round has been told the outcome
+	forgotten  bool            // the outcome is no longer kept
+	elsewhere  bool            // another replica goes on with it, or may
+	lagging    bool            // a round's client reads too slowly
+	rules      []mcp.ParamRule // of the tool, which every round's headers are held against
 
 	task      *task               // that the call runs as, once the server has named it
 	tasked    bool                // the tool demands to run as one
@@ -326,7 +327,7 @@ func (c *call) terminate(err error, why string) {
 		c.stop()
 	}
 	if c.x == nil && c.estate != nil && !silent {
-		c.endAfar(asked, why)
+		c.endAfar(c.estate, asked, why)
 	}
 	if c.x != nil {
 		c.leaveServer(was, silent, why)

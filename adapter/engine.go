@@ -66,7 +66,8 @@ type Engine struct {
 	listeners map[listener]struct{}
 	listening map[principal]int
 	routes    map[*routeRound]struct{} // that pass through, or look for an endpoint
-	wg        sync.WaitGroup           // goroutines of calls and listeners
+	guests    guests
+	wg        sync.WaitGroup // goroutines of calls and listeners
 
 	housekeeping sync.WaitGroup
 }
@@ -78,7 +79,7 @@ func NewEngine(settings Settings, upstreams []Upstream, ring *state.Ring, log ze
 		settings: settings, ring: ring, log: log,
 		noisy:  log.Sample(&zerolog.BurstSampler{Burst: 5, Period: 10 * time.Second}),
 		groups: make(map[string]*group), routes: make(map[*routeRound]struct{}), quiet: make(chan struct{}, 1), doubt: make(chan struct{}, 1), others: acquaintance{met: make(chan struct{}, 1)},
-		listeners: make(map[listener]struct{}), listening: make(map[principal]int),
+		listeners: make(map[listener]struct{}), listening: make(map[principal]int), guests: make(guests),
 	}
 	e.calls.init(settings)
 	for i := range upstreams {

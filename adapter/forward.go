@@ -98,6 +98,8 @@ func (r *forwardRound) read(stream Stream, until time.Time) (Event, error) {
 		switch {
 		case r.arrived && r.engine.letting.Load():
 			return r.letGo(), nil
+		case r.ctx.Err() != nil:
+			return Event{}, r.over()
 		case soon.Before(until):
 			return Event{}, nil
 		}

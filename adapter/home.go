@@ -34,6 +34,8 @@ type homeRound struct {
 	served Served
 	id     [16]byte // the call's, once it has parked
 
+	letAgain time.Time // when the other replica is asked again to let go of it
+
 	found  chan kept // while the keeper is being asked for; else nil
 	listed bool      // among the engine's listeners
 
@@ -97,8 +99,11 @@ func (r *homeRound) find(until time.Time) error {
 	if err := r.pause(r.again, until); err != nil {
 		return err
 	}
-	if r.isEnding() || e.cutting.Load() {
+	if r.isEnding() {
 		return stopping()
+	}
+	if e.letLong() || e.cutting.Load() {
+		return r.stopped(stopping())
 	}
 	if r.found == nil && time.Since(r.began) > patienceTimes*e.settings.Bus.Patience() {
 		return &Refusal{Reason: ReasonBusDown, RetryAfter: time.Second,
@@ -116,17 +121,19 @@ func (r *homeRound) find(until time.Time) error {
 		}
 	}
 	if r.ctx.Err() != nil {
-		return r.over()
+		return r.stopped(r.over())
 	}
 	if keeper == "" || keeper == e.settings.Replica {
 		return r.goOnHere()
 	}
-	r.asked = keeper
+	if r.asked = keeper; r.req.ticket == (ticket{}) && mcp.MethodTraits(r.req.Method).Eligible {
+		r.req.ticket = ticket(newCallID())
+	}
 	switch err := r.ask(keeper, appendFirst(r.req)); {
 	case err == nil:
 		return nil
 	case errors.Is(err, ErrGone), r.ctx.Err() != nil:
-		return r.over()
+		return r.stopped(r.over())
 	}
 	r.again = time.Now().Add(climbPause)
 	return nil
@@ -167,6 +174,18 @@ type kept struct {
 	err     error
 }
 
+// stopped adds to the end of a round at a replica that stops that another one may
+// have run the request.
+func (r *homeRound) stopped(err error) error {
+	var refusal *Refusal
+	if !errors.As(err, &refusal) || r.asked == "" || r.req.Method == mcp.MethodListen {
+		return err
+	}
+	said := *refusal
+	said.MayHaveRun = true
+	return &said
+}
+
 // goOnHere lets this replica serve the round.
 func (r *homeRound) goOnHere() error {
 	if r.listed { // else it would count twice
@@ -199,8 +218,11 @@ func (r *homeRound) read(stream Stream, until time.Time) (Event, error) {
 		r.drop()
 		return Event{Outcome: &Outcome{Method: mcp.MethodListen, Result: []byte("{}"), Subscription: r.req.ID}}, nil
 	}
+	if r.req.ticket != (ticket{}) {
+		r.askToLetGo()
+	}
 	message, err := stream.Recv(soon)
-	if errors.Is(err, ErrDeadline) {
+	if errors.Is(err, ErrDeadline) && r.ctx.Err() == nil {
 		if r.engine.cutting.Load() { // the other replica is told that nobody waits
 			return Event{}, &Refusal{Reason: ReasonShutdown, MayHaveRun: true, RetryAfter: time.Second,
 				Detail: "this replica is stopping, and the call has not ended in time"}
@@ -219,7 +241,7 @@ func (r *homeRound) read(stream Stream, until time.Time) (Event, error) {
 		}
 	}
 	if r.ctx.Err() != nil {
-		return Event{}, r.over()
+		return Event{}, r.stopped(r.over())
 	}
 	if errors.Is(err, ErrTooLarge) {
 		r.drop()

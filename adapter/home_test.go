@@ -220,3 +220,42 @@ func (v *visit) next(t *testing.T) Event {
 	}
 	return ev
 }
+
+// A replica that stops has the one that keeps the session let go of a first round:
+// its client comes back elsewhere, and the call, which may not run twice, goes on.
+func TestDrainOfTheReplicaBeforeTheHome(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 3, oneStream)
+	gate := make(chan struct{})
+	f.raw.Tool("slow", func(c *rawserver.Call) {
+		select {
+		case <-gate:
+			c.Text("done")
+		case <-c.Context().Done():
+		}
+	})
+	q := toolCall("slow")
+	home, others := f.keeper(q)
+	end := others[0].mustBegin(q).goes()
+	f.raw.WaitCount(mcp.MethodToolsCall, 1)
+	stopped := f.drain(others[0], 10*time.Second)
+	r := endOf(t, end)
+	if r.err != nil || r.State == nil || len(r.Inputs) != 0 {
+		t.Fatal(r.describe())
+	}
+	awaitStop(t, stopped)
+	again := others[1].mustBegin(q.retry(r.Outcome, "")).goes()
+	eventually(t, "the retry at the home", func() bool { return home.waiting() == 1 })
+	close(gate)
+	if r := endOf(t, again); r.err != nil || r.text(t) != "done" {
+		t.Error(r.describe())
+	}
+	if n := len(f.raw.Cancelled()); n != 0 {
+		t.Errorf("%d cancellations", n)
+	}
+	home.mu.Lock()
+	defer home.mu.Unlock()
+	if len(home.guests) != 0 {
+		t.Error("a guest is left")
+	}
+}

@@ -222,6 +222,19 @@ func (c *call) follow(x *legacy.Exchange) {
 	c.mu.Unlock()
 }
 
+// renamed returns the request under an id of its own where the server may have it
+// already. Spec 2025-11-25, basic, "Requests": an id is used once in a session.
+func (c *call) renamed(text []byte) []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.mayHaveRun || len(c.rounds) == 0 {
+		return text
+	}
+	legacy.FreeText(text)
+	c.msgID, c.callID = c.up.Server.NextID(), 0
+	return c.appendRequest(legacy.Text(), c.rounds[0].req)
+}
+
 // relaunch sends a request again that has met a session that is gone.
 func (c *call) relaunch() {
 	ctx, cancel := context.WithCancel(c.engine.ctx)
@@ -235,5 +248,5 @@ func (c *call) relaunch() {
 		legacy.FreeText(text)
 		return
 	}
-	c.launch(ctx, nil, text)
+	c.launch(ctx, nil, c.renamed(text))
 }

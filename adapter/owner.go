@@ -90,6 +90,7 @@ func (e *Engine) serveRound(ctx context.Context, from string, s Stream, rest []b
 		return
 	}
 	defer r.Close()
+	defer e.host(req.ticket, r)()
 	stop := context.AfterFunc(ctx, func() { r.letDown(ctx) })
 	defer stop()
 	for {

@@ -117,6 +117,13 @@ func (e *Engine) Hear(from string, kind Kind, message []byte) {
 	var name string
 	plain, err := e.ring.OpenMessage(nil, message, contextRound)
 	if err == nil {
+		form, rest, formErr := readForm(plain)
+		if formErr == nil && form == formDismiss {
+			if err := e.dismissGuest(rest); err != nil {
+				e.noisy.Warn().Err(err).Str("peer", from).Msg("message of another replica about a round refused")
+			}
+			return
+		}
 		plain, err = sessionBody(plain, &name)
 	}
 	up := e.upstreams()[name]

@@ -83,11 +83,13 @@ func (c *call) Fail(err error) {
 		c.wake()
 		return
 	}
-	// What has met no session has not run; what is harmless may run twice.
-	// Neither where the server has asked something already.
-	if c.task == nil && !c.retried && (c.round == 0 || c.resent) && c.phase == running && len(c.inputs) == 0 &&
-		(errors.Is(err, legacy.ErrSessionGone) || c.repeats && errors.Is(err, legacy.ErrBroken)) && c.x.HasMessage() {
-		c.retried, c.restart = true, true
+	// What has met no session has not run; what is harmless may run twice, which
+	// is left to the rounds of a call that has had several (strand). Neither where
+	// the server has asked something already.
+	unmet := errors.Is(err, legacy.ErrSessionGone) && (c.round == 0 || c.resent)
+	twice := errors.Is(err, legacy.ErrBroken) && c.repeats && c.round == 0
+	if c.task == nil && !c.retried && c.phase == running && len(c.inputs) == 0 && (unmet || twice) && c.x.HasMessage() {
+		c.retried, c.restart, c.mayHaveRun = true, true, twice
 		c.enter(starting)
 		c.wake()
 		return
@@ -105,6 +107,12 @@ func (c *call) fail(err error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	var refusal *Refusal
+	if c.mayHaveRun && errors.As(err, &refusal) && !refusal.MayHaveRun {
+		said := *refusal
+		said.MayHaveRun = true
+		err = &said
+	}
 	if !c.strand(err, err) && !c.putBackLocked(c.fallback, err) {
 		c.lost(err)
 	}

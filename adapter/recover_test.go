@@ -2,6 +2,7 @@ package adapter
 
 import (
 	"errors"
+	"sync/atomic"
 	"testing"
 
 	"github.com/holdfast-mcp/holdfast/adapter/legacy"
@@ -105,5 +106,65 @@ func TestRecoveryWhileTheServerIsDown(t *testing.T) {
 				t.Errorf("got %q", got)
 			}
 		})
+	}
+}
+
+// A replay whose stream breaks before the server's first question is tried again
+// while the server is away, as one is that could not be sent, and then waits for
+// a retry.
+func TestReplayBreaksAndTheServerIsAway(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 2, noEventIDs, replaying(ReplayAlways))
+	breaks := make(chan struct{})
+	var runs atomic.Int32
+	f.raw.Tool("tool", func(c *rawserver.Call) {
+		if runs.Add(1) == 2 {
+			c.Progress(1, 2)
+			<-breaks
+			c.Cut()
+			return
+		}
+		c.Ask(mcp.MethodElicit, askFor("a"))
+		c.Text("done")
+	})
+	q := toolCall("tool").with(func(q *query) { q.token = `"p"` })
+	o := f.rigs[0].play(q)
+	f.die(f.rigs[0])
+	f.giveUp()
+	other := f.rigs[1]
+	retry := q.retry(o, accept("elicitation-1", "a", "x"))
+	end := other.mustBegin(retry).goes()
+	var c *call
+	eventually(t, "the progress of the replay", func() bool {
+		if c = other.calls.get(other.tokenOf(o)); c == nil {
+			return false
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return runs.Load() == 2 && c.phase == running && c.fallback == nil && c.x != nil
+	})
+	server := other.upstreams()["up"].Server
+	nowhere, err := legacy.NewServer(legacySettings("up", "http://127.0.0.1:1/mcp"), other.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	use := func(s *legacy.Server) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		other.upstreams()["up"].Server = s
+	}
+	use(nowhere)
+	close(breaks)
+	var refusal *Refusal
+	if r := endOf(t, end); !errors.As(r.err, &refusal) || refusal.Reason != ReasonUpstreamDown {
+		t.Errorf("got %s", r.describe())
+	}
+	if c.strandings != maxStrandings {
+		t.Errorf("it was tried %d times, want %d", c.strandings, maxStrandings)
+	}
+	use(server)
+	nowhere.Close(t.Context())
+	if got := other.play(retry).text(t); got != "done" {
+		t.Errorf("got %q", got)
 	}
 }

@@ -87,8 +87,8 @@ func validIDs(packed []byte) bool {
 
 // endAfar tells the server of the end of a call whose stream is gone, in the
 // background. mu is held.
-func (c *call) endAfar(asked []*input, why string) {
-	at := legacy.Position(c.estate.position)
+func (c *call) endAfar(left *estate, asked []*input, why string) {
+	at := legacy.Position(left.position)
 	if at.Session == "" || at.Request == "" {
 		return
 	}

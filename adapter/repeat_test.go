@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/holdfast-mcp/holdfast/adapter/legacy"
@@ -50,9 +51,50 @@ func TestFirstRequestAgain(t *testing.T) {
 			} else if refusal := r.refused(tt.q, ReasonUpstreamLost); !refusal.MayHaveRun {
 				t.Error("it may have run, and the client is not told")
 			}
-			if n := r.raw.Count(tt.q.method); n != tt.times {
-				t.Errorf("the server got it %d times, want %d", n, tt.times)
+			got := r.raw.Received(tt.q.method)
+			if len(got) != tt.times {
+				t.Fatalf("the server got it %d times, want %d", len(got), tt.times)
+			}
+			if tt.times == 2 && string(got[0].ID) == string(got[1].ID) { // spec 2025-11-25, basic, "Requests"
+				t.Errorf("it came twice with the id %s", got[0].ID)
 			}
 		})
+	}
+}
+
+// While the server cannot be reached for the second time, the client is told that
+// the first one may have run.
+func TestFirstRequestAgainWhileTheServerIsAway(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, noEventIDs, replaying(ReplayAlways))
+	breaks := make(chan struct{})
+	r.raw.Tool("tool", func(c *rawserver.Call) {
+		c.Progress(1, 2)
+		<-breaks
+		c.Cut()
+	})
+	v := r.mustBegin(toolCall("tool").with(func(q *query) { q.token = `"p"` }))
+	end := v.goes()
+	r.raw.WaitCount(mcp.MethodToolsCall, 1)
+	eventually(t, "the call to last", func() bool { return len(r.calls.all()) == 1 })
+	server := r.upstreams()["up"].Server
+	nowhere, err := legacy.NewServer(legacySettings("up", "http://127.0.0.1:1/mcp"), r.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := r.calls.all()[0]
+	use := func(s *legacy.Server) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		r.upstreams()["up"].Server = s
+	}
+	use(nowhere)
+	close(breaks)
+	got := endOf(t, end)
+	use(server)
+	nowhere.Close(t.Context())
+	var refusal *Refusal
+	if !errors.As(got.err, &refusal) || refusal.Reason != ReasonUpstreamDown || !refusal.MayHaveRun {
+		t.Errorf("got %s, want that the server is down and the call may have run", got.describe())
 	}
 }

@@ -32,6 +32,8 @@ type Request struct {
 	// Headers compares the request's Mcp-Param-* headers with its arguments
 	// once the tool's rules are known. It may be nil.
 	Headers ParamChecker
+
+	ticket ticket // of a first round that was sent on to another replica
 }
 
 // Credentials are what an upstream judges a client by: they go upstream with

@@ -149,7 +149,7 @@ func (c *call) record(in *input, value []byte) {
 func (c *call) goOn(ctx context.Context, left *estate, answered []answer, text []byte, r *callRound) {
 	c.catchBreath(ctx)
 	if left.position.Event != "" || c.joins(&left.position) {
-		err := c.takeOver(ctx, &left.position, answered, r)
+		err := c.takeOver(ctx, left, answered, r)
 		if err == nil {
 			legacy.FreeText(text)
 			return
@@ -233,20 +233,26 @@ func sizeOf(transcript []state.Answer) (n int) {
 
 // takeOver goes on with the call's stream on the same upstream session. An
 // error means that the server has been sent nothing.
-func (c *call) takeOver(ctx context.Context, at *state.Position, answered []answer, r *callRound) error {
-	position := legacy.Position(*at)
+func (c *call) takeOver(ctx context.Context, left *estate, answered []answer, r *callRound) error {
+	at := &left.position
 	c.mu.Lock()
 	creds, level := c.creds, c.level
 	c.mu.Unlock()
-	s, err := c.up.Server.Adopt(ctx, &c.key, position, c.eligible, creds)
-	if err != nil {
-		return err
-	}
+	s, err := c.up.Server.Adopt(ctx, &c.key, legacy.Position(*at), c.eligible, creds)
 	c.mu.Lock()
-	if c.phase == done {
+	if c.phase == done { // meanwhile; or before, and the context with it
+		if !c.elsewhere && c.sure() {
+			c.endAfar(left, left.inputs, "the client has gone")
+		}
 		c.mu.Unlock()
-		s.Return(c.eligible)
+		if err == nil {
+			s.Return(c.eligible)
+		}
 		return nil
+	}
+	if err != nil {
+		c.mu.Unlock()
+		return err
 	}
 	x := c.comeBack(s, at, creds, level)
 	c.mu.Unlock()

@@ -32,6 +32,7 @@ const (
 	formFound   byte = 'f'
 	formKeep    byte = 'k'
 	formSession byte = 'l' // about shared sessions
+	formDismiss byte = 'd' // let go of a first round
 )
 
 // errWire is what a message is refused with that no replica of this version
@@ -129,6 +130,9 @@ func appendRound(req *Request, takeOver bool) []byte {
 func appendFirst(req *Request) []byte {
 	f := newFields(formFirst, 2*len(req.Params))
 	f.request(req)
+	if req.ticket != (ticket{}) {
+		f.bytes('T', req.ticket[:])
+	}
 	return f
 }
 
@@ -209,6 +213,10 @@ func readRound(b []byte, first bool, headers func([]Field) ParamChecker) (req *R
 			checked = true
 		case 'H':
 			params = append(params, cutField(v))
+		case 'T':
+			if len(v) == len(req.ticket) {
+				req.ticket = ticket(v)
+			}
 		}
 	})
 	if !ok || first != (req.RequestState == nil) || !jsonrpc.IsObject(req.Params) || !jsonrpc.IsObject(req.Capabilities) {

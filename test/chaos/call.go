@@ -15,7 +15,7 @@ import (
 const (
 	maxRounds   = 10 // answers of input_required in one call
 	maxTries    = 12 // of one request
-	maxAttempts = 6  // of a call whose first round was lost
+	maxAttempts = 10 // of a call whose first round was lost
 	firstPause  = 80 * time.Millisecond
 	lastPause   = 900 * time.Millisecond
 )

@@ -6,19 +6,22 @@
 //	make chaos                               # some three minutes, 2,000 calls and more
 //	CHAOS_SEED=7 CHAOS_CALLS=200 make chaos  # the same plan again, a tenth of it
 //
-// A run has two parts: the replicas' embedded NATS servers form a cluster, and
-// the replicas use a nats-server process. Each part has
+// A run has three parts: the replicas' embedded NATS servers form a cluster; the
+// replicas use a nats-server process; and they form a cluster in front of commands
+// (stdio), whose processes are killed too. CHAOS_PART=stdio, cluster or external
+// runs one of them alone. Each part has
 //
 //   - a legacy server (Server) with two endpoints: one whose event streams carry
 //     ids and can be resumed, and one without ids, whose tools are annotated as
 //     harmless or not at all. It writes down every execution and every answer
-//     (Ledger);
+//     (Ledger). Over stdio test/fixture/pipe connects it with the replicas; one
+//     of the two commands leaves a process behind that SIGTERM does not end;
 //   - replicas of the built binary on fixed addresses (Fleet), the links between
 //     them, to NATS and to the server being Toxiproxy's;
 //   - clients of the modern protocol (Client) behind a round-robin that goes by
 //     connections. Each follows its plan: what the tool will ask, how long the
 //     person thinks, which requests are sent twice, where the connection breaks;
-//   - faults, in two lanes: of processes and of links.
+//   - faults, in two lanes: of replicas, and of links or the commands' processes.
 //
 // The plans of calls and faults come from the seed alone. How they meet does
 // not, so that a seed shows the same mix again, not the same run.

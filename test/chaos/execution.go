@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -40,6 +41,9 @@ type question struct {
 	answer   string      // guarded by Server.mu; "" before
 }
 
+// errEnded: a request is not taken, because its session has ended.
+var errEnded = errors.New("Session not found")
+
 // begin begins the execution of a tool call, which says what it has to say on
 // voice; nil: on a stream of its own, which is returned.
 func (s *Server) begin(on *session, m *message, voice voice) (own *stream, err error) {
@@ -56,6 +60,11 @@ func (s *Server) begin(on *session, m *message, voice voice) (own *stream, err e
 	x := &execution{server: s, session: on, id: m.ID, token: params.Meta.Token, script: params.Arguments, voice: voice}
 	x.ctx, x.cancel = context.WithCancel(s.ctx)
 	s.mu.Lock()
+	if on.ended { // since the request came in
+		s.mu.Unlock()
+		x.cancel()
+		return nil, errEnded
+	}
 	s.running++
 	x.run = s.Ledger.Begin(x.script.Key, params.Name, on.id, string(m.ID))
 	if voice == nil {
@@ -68,6 +77,10 @@ func (s *Server) begin(on *session, m *message, voice voice) (own *stream, err e
 		own.run, x.voice = x.run, own
 		_, _ = own.connect(false) // nobody else knows it
 	}
+	if on.used[string(m.ID)] { // spec 2025-11-25, basic, "Requests"
+		s.Ledger.Break("%s: the request id %s was used before in %s", x.script.Key, m.ID, on.id)
+	}
+	on.used[string(m.ID)] = true
 	on.calls[string(m.ID)] = x
 	s.mu.Unlock()
 	s.Ledger.Trace(x.script.Key, "server: %s calls with request %s", on.id, m.ID)
@@ -78,7 +91,11 @@ func (s *Server) begin(on *session, m *message, voice voice) (own *stream, err e
 // call begins the execution of a tool call, and serves its stream.
 func (s *Server) call(w http.ResponseWriter, r *http.Request, on *session, m *message) {
 	stream, err := s.begin(on, m, nil)
-	if err != nil {
+	switch {
+	case errors.Is(err, errEnded):
+		http.Error(w, err.Error(), http.StatusNotFound)
+		return
+	case err != nil:
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}

@@ -97,7 +97,7 @@ func raise(ctx context.Context, mode, dir string, server *Server, tally *Tally) 
 	if f.Upstream, err = f.links.Add("upstream", server.Address); err != nil {
 		return f, err
 	}
-	config, keys := filepath.Join(dir, mode+".yaml"), filepath.Join(dir, "keys")
+	config, keys := filepath.Join(dir, "config.yaml"), filepath.Join(dir, "keys")
 	text := fmt.Sprintf(settings, ownerTimeout, parkTTL)
 	if mode == modeStdio {
 		text += fmt.Sprintf(overStdio, f.pipe(), server.Socket)
@@ -168,7 +168,7 @@ func (f *Fleet) link() error {
 func (f *Fleet) Start(ctx context.Context, slot int) error {
 	f.mu.Lock()
 	f.started[slot]++
-	log := filepath.Join(f.dir, fmt.Sprintf("%s-%d-%02d.log", f.Mode, slot, f.started[slot]))
+	log := filepath.Join(f.dir, fmt.Sprintf("%d-%02d.log", slot, f.started[slot]))
 	f.mu.Unlock()
 	r, err := startReplica(ctx, slot, f.binary, log, f.ports.listen(slot), f.ports.admin(slot),
 		f.args[slot], []string{"HOLDFAST_BUS__CLUSTER__SECRET=of all replicas"})
@@ -267,10 +267,14 @@ func (p ports) route(slot int) string  { return net.JoinHostPort(p.host(slot), f
 func (p ports) listen(slot int) string { return net.JoinHostPort(p.host(slot), fmt.Sprint(p.listen0)) }
 func (p ports) admin(slot int) string  { return net.JoinHostPort(p.host(slot), fmt.Sprint(p.admin0)) }
 
+// firstPort is the first port of replicas.
+const firstPort = 20000
+
 // freePorts finds ports that are free at every place, below those that systems
-// give to outgoing connections, so that they stay free.
+// give to outgoing connections, so that they stay free. Those of links are below
+// them.
 func freePorts() (p ports, err error) {
-	for first := 20000 + os.Getpid()%4000*3; first < 32700; first += 3 {
+	for first := firstPort + os.Getpid()%4000*3; first < 32700; first += 3 {
 		p = ports{first, first + 1, first + 2}
 		free := true
 		for slot := range slots {

@@ -3,8 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net"
+	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -40,13 +43,32 @@ func NewLinks() *Links {
 
 // Add opens a link to an address.
 func (l *Links) Add(name, to string) (*Link, error) {
-	link := &Link{l.server, toxiproxy.NewProxy(l.server, name, "127.0.0.1:0", to)}
-	if err := link.proxy.Start(); err != nil {
-		return nil, fmt.Errorf("open link %s: %w", name, err)
+	for range 1000 {
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(linkPorts+int(nextPort.Add(1))%(firstPort-linkPorts)))
+		link := &Link{l.server, toxiproxy.NewProxy(l.server, name, address, to)}
+		err := link.proxy.Start()
+		if errors.Is(err, syscall.EADDRINUSE) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("open link %s: %w", name, err)
+		}
+		l.all = append(l.all, link)
+		return link, nil
 	}
-	l.all = append(l.all, link)
-	return link, nil
+	return nil, fmt.Errorf("open link %s: no free port", name)
 }
+
+// linkPorts is the first port of links, which go up to firstPort: an outgoing
+// connection that took one while its link is broken would keep it broken.
+const linkPorts = 10000
+
+// nextPort counts from a place of this process's own.
+var nextPort = func() *atomic.Int64 {
+	n := new(atomic.Int64)
+	n.Store(int64(os.Getpid() % 1000 * 10))
+	return n
+}()
 
 // Close closes all links.
 func (l *Links) Close() {
@@ -73,8 +95,8 @@ func (l *Link) Join() error {
 	return nil
 }
 
-// start listens at the link's address. An outgoing connection of any process may
-// have taken its port meanwhile, for a while.
+// start listens at the link's address. Another process may have taken its port
+// meanwhile, for a while.
 func (l *Link) start() error {
 	for give := time.Now().Add(portWithin); ; time.Sleep(50 * time.Millisecond) {
 		err := l.proxy.Start()

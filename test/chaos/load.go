@@ -53,7 +53,7 @@ func (l *Load) call(ctx context.Context, plan *Plan) {
 		if end.End != FirstLost && !(end.End == Told && retriable(end.Reason)) || ctx.Err() != nil {
 			return
 		}
-		if !sleep(ctx, firstPause<<min(attempt, 3)) {
+		if !sleep(ctx, firstPause<<min(attempt, 5)) {
 			return
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -119,10 +120,8 @@ func run(ctx context.Context, o Options, stdout io.Writer) (err error) {
 	}
 	began := time.Now()
 	t := &trial{Options: o, dir: dir, stdout: stdout, tally: NewTally(events)}
-	for i, mode := range o.Modes {
-		if err := t.part(ctx, i, mode); err != nil {
-			return fmt.Errorf("part %s: %w", mode, err)
-		}
+	if err := t.parts(ctx); err != nil {
+		return err
 	}
 	t.tally.Print(stdout)
 	broken := t.broken
@@ -157,29 +156,61 @@ type trial struct {
 	stdout io.Writer
 	tally  *Tally
 	next   atomic.Int64
+
+	mu     sync.Mutex
 	broken []string
 }
 
-// part drives calls through one fleet.
-func (t *trial) part(ctx context.Context, i int, mode string) (err error) {
-	server, err := NewServer(t.dir)
-	if err != nil {
-		return err
+// breaks notes promises that were broken.
+func (t *trial) breaks(texts ...string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.broken = append(t.broken, texts...)
+}
+
+// parts runs all parts. One winds down, which takes until the calls have expired
+// that nobody came back for, while the next is under load.
+func (t *trial) parts(ctx context.Context) error {
+	var winding sync.WaitGroup
+	defer winding.Wait()
+	for i, mode := range t.Modes {
+		wind, err := t.part(ctx, i, mode)
+		if err != nil {
+			return fmt.Errorf("part %s: %w", mode, err)
+		}
+		winding.Go(func() { wind(ctx) })
 	}
-	defer server.Close()
-	fleet, err := raise(ctx, mode, t.dir, server, t.tally)
+	return nil
+}
+
+// part drives calls through one fleet. wind looks at what is left of it then, and
+// ends it.
+func (t *trial) part(ctx context.Context, i int, mode string) (wind func(context.Context), err error) {
+	dir, err := t.dirOf(mode)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	lowered := false
+	server, err := NewServer(dir)
+	if err != nil {
+		return nil, err
+	}
 	defer func() {
-		if !lowered {
+		if err != nil {
+			server.Close()
+		}
+	}()
+	fleet, err := raise(ctx, mode, dir, server, t.tally)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
 			err = errors.Join(err, fleet.Lower())
 		}
 	}()
 	before, err := fleet.quiet(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	t.tally.event("part %s begins", mode)
 	chaos := &Chaos{fleet: fleet, tally: t.tally, seed: t.Seed + uint64(i)<<40, times: t.times(mode)}
@@ -197,21 +228,45 @@ func (t *trial) part(ctx context.Context, i int, mode string) (err error) {
 	load := NewLoad(server, fleet.Balancer.Addr(), t.Seed, mode, workers, t.tally, &t.next)
 	load.Run(ctx, func() bool { return !over.Load() || t.tally.carried() < quota })
 	if err := <-failed; err != nil {
-		return err
+		return nil, err
 	}
 	if err := context.Cause(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	t.tally.event("part %s is over", mode)
-	t.broken = append(t.broken, fleet.leftOver(ctx, before)...)
-	lowered = true
-	if err := fleet.Lower(); err != nil {
-		t.broken = append(t.broken, err.Error())
+	return func(ctx context.Context) { t.wind(ctx, fleet, before) }, nil
+}
+
+// dirOf makes the folder of a part, with the programs. Its processes are known by
+// their paths.
+func (t *trial) dirOf(mode string) (string, error) {
+	dir := filepath.Join(t.dir, mode)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return "", err
 	}
-	t.broken = append(t.broken, fleet.processesLeft(ctx)...)
-	t.broken = append(t.broken, server.leftOver(ctx, t.tally)...)
+	for _, program := range []string{"holdfast", "pipe", "nats-server"} {
+		if err := os.Link(filepath.Join(t.dir, program), filepath.Join(dir, program)); err != nil {
+			return "", err
+		}
+	}
+	return dir, nil
+}
+
+// wind waits until a fleet that had its load has come to rest, ends it, and says
+// what is left over, and which promises were broken.
+func (t *trial) wind(ctx context.Context, fleet *Fleet, before rest) {
+	server, mode := fleet.server, fleet.Mode
+	defer server.Close()
+	t.breaks(fleet.leftOver(ctx, before)...)
+	if err := fleet.Lower(); err != nil {
+		t.breaks(err.Error())
+	}
+	t.breaks(fleet.processesLeft(ctx)...)
+	for _, text := range server.leftOver(ctx, t.tally) {
+		t.breaks(mode + ": " + text)
+	}
 	for _, text := range server.Ledger.Broken() {
-		t.broken = append(t.broken, mode+": "+text)
+		t.breaks(mode + ": " + text)
 		t.tally.event("BROKEN: %s", text)
 		for _, line := range server.Ledger.Traces(text) {
 			t.tally.event("    %s", line)
@@ -220,7 +275,6 @@ func (t *trial) part(ctx context.Context, i int, mode string) (err error) {
 	calls, runs, repeats, late := server.Ledger.Figures()
 	fmt.Fprintf(t.stdout, "%s: %d calls reached the server, %d executions, %d answers posted again, %d refusals after an answer, %d sessions\n",
 		mode, calls, runs, repeats, late, server.Opened())
-	return nil
 }
 
 // shares is how much of the load some parts have.

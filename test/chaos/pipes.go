@@ -110,7 +110,7 @@ func (s *Server) welcome() *session {
 	s.opened++
 	session := &session{
 		id: "process" + strconv.Itoa(s.opened), get: newStream("get", false, superseded), open: 1,
-		calls: map[string]*execution{}, questions: map[string]*question{}, used: time.Now(),
+		calls: map[string]*execution{}, questions: map[string]*question{}, used: map[string]bool{}, last: time.Now(),
 	}
 	s.sessions[session.id] = session
 	return session

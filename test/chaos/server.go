@@ -46,10 +46,12 @@ type session struct {
 	get       *stream
 	streams   map[string]*stream
 	calls     map[string]*execution // by raw request id
+	used      map[string]bool       // raw ids of calls that there have been
 	questions map[string]*question  // by raw id
 	asked     int
-	used      time.Time
-	open      int // requests and streams that stand
+	last      time.Time // when it was used
+	open      int       // requests and streams that stand
+	ended     bool
 }
 
 // orphanTTL is how long the server keeps a session that nobody uses: for longer
@@ -136,7 +138,7 @@ func (s *Server) expire() {
 		case now := <-tick.C:
 			s.mu.Lock()
 			for _, session := range s.sessions {
-				if session.open == 0 && now.Sub(session.used) > orphanTTL {
+				if session.open == 0 && now.Sub(session.last) > orphanTTL {
 					s.endLocked(session)
 				}
 			}
@@ -148,6 +150,7 @@ func (s *Server) expire() {
 // endLocked ends a session with all that runs on it.
 func (s *Server) endLocked(session *session) {
 	delete(s.sessions, session.id)
+	session.ended = true
 	session.get.end()
 	for _, x := range session.calls {
 		x.cancel()
@@ -168,7 +171,7 @@ func (s *Server) use(w http.ResponseWriter, r *http.Request) (found *session, do
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		found.open--
-		found.used = time.Now()
+		found.last = time.Now()
 	}
 }
 
@@ -244,7 +247,7 @@ func (s *Server) initialize(w http.ResponseWriter, r *http.Request, m *message) 
 	s.opened++
 	session := &session{
 		id: "session" + strconv.Itoa(s.opened), path: r.URL.Path, get: newStream("get", false, superseded),
-		streams: map[string]*stream{}, calls: map[string]*execution{}, questions: map[string]*question{}, used: time.Now(),
+		streams: map[string]*stream{}, calls: map[string]*execution{}, questions: map[string]*question{}, used: map[string]bool{}, last: time.Now(),
 	}
 	s.sessions[session.id] = session
 	s.mu.Unlock()
