@@ -6,6 +6,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/holdfast-mcp/holdfast/adapter/jsonrpc"
+	"github.com/holdfast-mcp/holdfast/adapter/legacy"
 )
 
 // text is the survey for people.
@@ -18,17 +19,22 @@ func (f *Survey) text() string {
 	row("server", "%s", f.name())
 	row("era", "%s, revision %s, over %s", f.Era, f.Revision, f.Transport)
 	row("capabilities", "%s", f.abilities())
-	row("session ids", "%s", yes(f.SessionIDs))
-	row("GET stream", "%s", yes(f.GETStream))
-	row("answers", "%s", f.Answers)
-	row("event ids", "%s", yes(f.EventIDs))
-	row("asks by itself", "%s", yes(f.AsksByItself))
-	row("offers", "%d tools, %d prompts, %d resources, %d resource templates", len(f.Tools), f.Prompts, f.Resources, f.Templates)
-	latency := fmt.Sprintf("%.2f ms to open a session", f.OpenMillis)
-	if f.PingMillis > 0 {
-		latency += fmt.Sprintf(", %.2f ms for a ping", f.PingMillis)
+	if f.Era == legacy.EraLegacy.String() {
+		row("session ids", "%s", yes(f.SessionIDs))
+		row("GET stream", "%s", yes(f.GETStream))
+		row("answers", "%s", f.Answers)
+		row("event ids", "%s", yes(f.EventIDs))
+		row("asks by itself", "%s", yes(f.AsksByItself))
 	}
-	row("latency", "%s", latency)
+	row("offers", "%d tools, %d prompts, %d resources, %d resource templates", len(f.Tools), f.Prompts, f.Resources, f.Templates)
+	var latency []string
+	if f.OpenMillis > 0 {
+		latency = append(latency, fmt.Sprintf("%.2f ms to open a session", f.OpenMillis))
+	}
+	if f.PingMillis > 0 {
+		latency = append(latency, fmt.Sprintf("%.2f ms for a request that does nothing", f.PingMillis))
+	}
+	row("latency", "%s", strings.Join(latency, ", "))
 	_ = w.Flush()
 	if len(f.Tools) > 0 {
 		b.WriteString("\n")

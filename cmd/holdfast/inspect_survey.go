@@ -19,7 +19,7 @@ import (
 
 // Survey is what was found out about a server. Its JSON is what --json prints.
 type Survey struct {
-	Era          string          `json:"era"` // "legacy"
+	Era          string          `json:"era"` // "legacy" or "modern"
 	Transport    string          `json:"transport"`
 	Revision     string          `json:"revision"`
 	Server       json.RawMessage `json:"server,omitempty"` // its serverInfo
@@ -28,7 +28,7 @@ type Survey struct {
 
 	SessionIDs    bool   `json:"sessionIds"`
 	GETStream     bool   `json:"getStream"`
-	Answers       string `json:"answers"`       // "streams", "json", or "one stream" for all of a session
+	Answers       string `json:"answers"`       // "streams", "json", or "one stream" for all of a session; "" of a modern server
 	EventIDs      bool   `json:"eventIds"`      // of the streams that were seen
 	AsksByItself  bool   `json:"asksByItself"`  // it asked something outside any call
 	PushesOutside bool   `json:"pushesOutside"` // its questions name no call
@@ -82,6 +82,13 @@ func inspect(ctx context.Context, c *config.Config, environ []string, creds lega
 	if err != nil {
 		return nil, err
 	}
+	era, err := server.Probe(ctx, creds)
+	if err != nil {
+		return nil, err
+	}
+	if era == legacy.EraModern {
+		return inspectModern(ctx, server, creds)
+	}
 	key := legacy.Key{Caps: caps, ClientInfo: []byte(`{"name":"holdfast-inspect","version":"` + buildVersion() + `"}`)}
 	begun := time.Now()
 	session, err := server.Acquire(ctx, &key, false, creds)
@@ -89,8 +96,8 @@ func inspect(ctx context.Context, c *config.Config, environ []string, creds lega
 		return nil, err
 	}
 	defer session.Return(false)
-	s := &surveyor{ctx: ctx, session: session, creds: creds, found: &Survey{Era: "legacy", OpenMillis: millis(time.Since(begun))}}
-	s.look()
+	s := &surveyor{found: &Survey{Era: legacy.EraLegacy.String(), OpenMillis: millis(time.Since(begun))}}
+	s.lookAt(ctx, session, creds)
 	s.found.PushesOutside = server.PushesOnGET()
 	s.found.conclude(c)
 	return s.found, nil
@@ -100,44 +107,54 @@ func millis(d time.Duration) float64 {
 	return float64(d.Round(10*time.Microsecond)) / float64(time.Millisecond)
 }
 
-// surveyor asks one session all that there is to ask.
+// surveyor asks a server all that there is to ask.
 type surveyor struct {
-	ctx     context.Context
-	session *legacy.Session
-	creds   legacy.Credentials
-	found   *Survey
-	manner  legacy.Manner
+	ask   func(method string, params []byte) ([]byte, error)
+	found *Survey
 }
 
-func (s *surveyor) look() {
-	f, info := s.found, s.session.Info()
-	f.Transport = s.session.Transport().String()
+// lookAt asks a legacy server.
+func (s *surveyor) lookAt(ctx context.Context, session *legacy.Session, creds legacy.Credentials) {
+	f, info := s.found, session.Info()
+	f.Transport = session.Transport().String()
 	f.Revision = info.Version
 	f.Server, f.Capabilities = info.ServerInfo, info.Capabilities
 	f.Instructions = len(info.Instructions) > 0
-	f.SessionIDs = s.session.HasID()
-	if info.Tools {
-		s.list(mcp.MethodToolsList, "tools", s.addTool)
+	f.SessionIDs = session.HasID()
+	var seen legacy.Manner
+	s.ask = func(method string, params []byte) ([]byte, error) {
+		result, manner, err := session.Inquire(ctx, creds, method, params)
+		seen.Streams, seen.EventIDs = seen.Streams || manner.Streams, seen.EventIDs || manner.EventIDs
+		return result, err
 	}
-	if jsonrpc.Get(info.Capabilities, "prompts") != nil {
-		s.list(mcp.MethodPromptsList, "prompts", func([]byte) { f.Prompts++ })
-	}
-	if jsonrpc.Get(info.Capabilities, "resources") != nil {
-		s.list(mcp.MethodResourcesList, "resources", func([]byte) { f.Resources++ })
-		s.list(mcp.MethodResourceTemplates, "resourceTemplates", func([]byte) { f.Templates++ })
-	}
-	s.ping()
-	s.wait()
-	f.GETStream = s.session.Listens()
+	s.lists()
+	s.ping(mcp.MethodPing)
+	f.AsksByItself = waitForOrphans(ctx, session)
+	f.GETStream = session.Listens()
 	switch {
 	case f.Transport != legacy.TransportStreamable.String():
 		f.Answers = "one stream"
-	case s.manner.Streams:
+	case seen.Streams:
 		f.Answers = "streams"
 	default:
 		f.Answers = "json"
 	}
-	f.EventIDs = s.manner.EventIDs
+	f.EventIDs = seen.EventIDs
+}
+
+// lists reads what the server's capabilities say that there is.
+func (s *surveyor) lists() {
+	f := s.found
+	if jsonrpc.Get(f.Capabilities, "tools") != nil {
+		s.list(mcp.MethodToolsList, "tools", s.addTool)
+	}
+	if jsonrpc.Get(f.Capabilities, "prompts") != nil {
+		s.list(mcp.MethodPromptsList, "prompts", func([]byte) { f.Prompts++ })
+	}
+	if jsonrpc.Get(f.Capabilities, "resources") != nil {
+		s.list(mcp.MethodResourcesList, "resources", func([]byte) { f.Resources++ })
+		s.list(mcp.MethodResourceTemplates, "resourceTemplates", func([]byte) { f.Templates++ })
+	}
 }
 
 // list reads all pages of a list.
@@ -161,13 +178,6 @@ func (s *surveyor) list(method, member string, add func([]byte)) {
 		params = append(append([]byte(`{"cursor":`), cursor...), '}')
 	}
 	s.trouble(method, fmt.Errorf("more than %d pages", maxPages))
-}
-
-func (s *surveyor) ask(method string, params []byte) ([]byte, error) {
-	result, manner, err := s.session.Inquire(s.ctx, s.creds, method, params)
-	s.manner.Streams = s.manner.Streams || manner.Streams
-	s.manner.EventIDs = s.manner.EventIDs || manner.EventIDs
-	return result, err
 }
 
 func (s *surveyor) trouble(what string, err error) {
@@ -195,12 +205,13 @@ func (s *surveyor) addTool(raw []byte) {
 	s.found.Tools = append(s.found.Tools, t)
 }
 
-func (s *surveyor) ping() {
+// ping measures with a request that costs a server nothing to speak of.
+func (s *surveyor) ping(method string) {
 	var took []time.Duration
 	for range pings {
 		begun := time.Now()
-		if _, err := s.ask(mcp.MethodPing, nil); err != nil {
-			s.trouble(mcp.MethodPing, err)
+		if _, err := s.ask(method, nil); err != nil {
+			s.trouble(method, err)
 			return
 		}
 		took = append(took, time.Since(begun))
@@ -209,22 +220,22 @@ func (s *surveyor) ping() {
 	s.found.PingMillis = millis(took[len(took)/2])
 }
 
-// wait gives the server a moment to ask what it asks outside any call.
-func (s *surveyor) wait() {
+// waitForOrphans gives the server a moment to ask what it asks outside any call.
+func waitForOrphans(ctx context.Context, session *legacy.Session) bool {
 	look := time.NewTicker(quietFor / 20)
 	defer look.Stop()
 	end := time.NewTimer(quietFor)
 	defer end.Stop()
-	for !s.session.HasOrphans() {
+	for !session.HasOrphans() {
 		select {
 		case <-look.C:
 		case <-end.C:
-			return
-		case <-s.ctx.Done():
-			return
+			return false
+		case <-ctx.Done():
+			return false
 		}
 	}
-	s.found.AsksByItself = true
+	return true
 }
 
 // conclude says what all that means for who puts Holdfast in front.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-mcp/holdfast/adapter/mcp"
+	"github.com/holdfast-mcp/holdfast/test/fixture/modernserver"
 	"github.com/holdfast-mcp/holdfast/test/fixture/rawserver"
 )
 
@@ -91,6 +92,32 @@ func TestInspect(t *testing.T) {
 			}
 			s.Wait("the end of the sessions", func() bool { return len(s.Sessions()) == 0 || tt.settings.NoSession })
 		})
+	}
+}
+
+// A modern server is one that needs no Holdfast, as Holdfast itself is.
+func TestInspectModern(t *testing.T) {
+	s := modernserver.New(t)
+	s.Handle(mcp.MethodDiscover, func(x *modernserver.Exchange) {
+		x.Result(`{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"_meta":{"` + mcp.MetaServerInfo + `":{"name":"new","version":"2"}}}`)
+	})
+	s.Handle(mcp.MethodToolsList, func(x *modernserver.Exchange) {
+		x.Result(`{"resultType":"complete","tools":[{"name":"look","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}]}`)
+	})
+	code, out, problems := inspected(t, s.URL)
+	if code != exitDone {
+		t.Fatalf("exit %d: %s", code, problems)
+	}
+	for _, want := range []string{"new 2", "modern, revision 2026-07-28", "look  yes", "pass through unchanged"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	if strings.Contains(out, "session ids") {
+		t.Errorf("a modern server has no sessions:\n%s", out)
+	}
+	if n := s.Count(mcp.MethodInitialize); n != 0 {
+		t.Errorf("initialize was sent %d times", n)
 	}
 }
 
