@@ -309,8 +309,8 @@ func TestRefusalOverSSE(t *testing.T) {
 		posted int // what a POST to the endpoint is answered
 		want   int
 	}{
-		"the stream":  {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "who?", 401) }, 202, 401},
-		"forbidden":   {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", 403) }, 202, 403},
+		"the stream":  {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "who?", http.StatusUnauthorized) }, 202, 401},
+		"forbidden":   {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusForbidden) }, 202, 403},
 		"the message": {endpoint, 401, 401},
 		"silence":     {endpoint, 202, 0},
 		"no endpoint": {func(w http.ResponseWriter, r *http.Request) {
@@ -327,7 +327,7 @@ func TestRefusalOverSSE(t *testing.T) {
 				case r.URL.Path == "/messages":
 					w.WriteHeader(test.posted)
 				default:
-					http.Error(w, "no", 405)
+					http.Error(w, "no", http.StatusMethodNotAllowed)
 				}
 			}))
 			s := onSite(t, web, TransportAuto)
