@@ -82,6 +82,9 @@ func (c *call) Fail(err error) {
 	// Neither where the server has asked something already.
 	if c.task == nil && !c.retried && (c.round == 0 || c.resent) && c.phase == running && len(c.inputs) == 0 &&
 		(errors.Is(err, legacy.ErrSessionGone) || errors.Is(err, legacy.ErrBroken) && c.mayRepeat()) && c.x.HasMessage() {
+		if errors.Is(err, legacy.ErrBroken) {
+			c.x.Cancel("the call runs again")
+		}
 		c.retried, c.restart = true, true
 		c.enter(starting)
 		c.wake()
