@@ -89,6 +89,9 @@ func (c *call) Fail(err error) {
 	unmet := errors.Is(err, legacy.ErrSessionGone) && (c.round == 0 || c.resent)
 	twice := errors.Is(err, legacy.ErrBroken) && c.repeats && c.round == 0
 	if c.task == nil && !c.retried && c.phase == running && len(c.inputs) == 0 && (unmet || twice) && c.x.HasMessage() {
+		if twice {
+			c.x.Cancel("the call runs again")
+		}
 		c.retried, c.restart, c.mayHaveRun = true, true, twice
 		c.enter(starting)
 		c.wake()

@@ -329,6 +329,56 @@ func TestRefusalByNeitherTransport(t *testing.T) {
 	}
 }
 
+// What was refused over HTTP+SSE, by a server that speaks that, is told as such.
+func TestRefusalOverSSE(t *testing.T) {
+	endpoint := func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = fmt.Fprint(w, "event: endpoint\ndata: /messages\n\n")
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	}
+	for name, test := range map[string]struct {
+		get    http.HandlerFunc
+		posted int // what a POST to the endpoint is answered
+		want   int
+	}{
+		"the stream":  {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "who?", http.StatusUnauthorized) }, 202, 401},
+		"forbidden":   {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusForbidden) }, 202, 403},
+		"the message": {endpoint, 401, 401},
+		"silence":     {endpoint, 202, 0},
+		"no endpoint": {func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		}, 202, 405},
+	} {
+		t.Run(name, func(t *testing.T) {
+			web := newSite(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				switch {
+				case r.Method == http.MethodGet:
+					test.get(w, r)
+				case r.URL.Path == "/messages":
+					w.WriteHeader(test.posted)
+				default:
+					http.Error(w, "no", http.StatusMethodNotAllowed)
+				}
+			}))
+			s := onSite(t, web, TransportAuto)
+			s.settings.OpenTimeout = 100 * time.Millisecond
+			_, err := s.Acquire(t.Context(), stdioKey(t), true, nil)
+			var status *StatusError
+			switch {
+			case test.want == 0:
+				if !errors.Is(err, context.DeadlineExceeded) || errors.As(err, &status) || errors.Is(err, ErrBroken) {
+					t.Errorf("the call was told %v, want that it took too long", err)
+				}
+			case !errors.As(err, &status) || status.Status != test.want:
+				t.Errorf("the call was told %v, want HTTP %d", err, test.want)
+			}
+		})
+	}
+}
+
 func TestEndpointOfAnotherOrigin(t *testing.T) {
 	e, err := newEndpoint(&Settings{URL: "https://Example.com/base/sse"})
 	if err != nil {

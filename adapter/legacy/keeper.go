@@ -3,6 +3,7 @@ package legacy
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 )
 
@@ -35,6 +36,10 @@ func (s *Server) Settled() bool { return s.settings.Transport != TransportAuto |
 // settle learns from the home of a key how the server is spoken to, by having it
 // open the session that is needed in any case. An error is the server's.
 func (s *Server) settle(ctx context.Context, home string, key *Key, creds Credentials) error {
+	if !s.reserve() && !s.evict() {
+		return fmt.Errorf("%w: sessions.max is reached", ErrFull)
+	}
+	defer s.sessions.Add(-1) // where it is lent, it is reserved anew
 	answer, err := s.ask(ctx, home, &parcel{kind: askLend, key: key, creds: creds.Lasting()})
 	switch {
 	case err != nil:
