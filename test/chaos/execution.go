@@ -42,7 +42,7 @@ type question struct {
 }
 
 // errEnded: a request is not taken, because its session has ended.
-var errEnded = errors.New("Session not found")
+var errEnded = errors.New("session not found")
 
 // begin begins the execution of a tool call, which says what it has to say on
 // voice; nil: on a stream of its own, which is returned.
