@@ -73,6 +73,7 @@ type call struct {
 	forgotten  bool            // the outcome is no longer kept
 	elsewhere  bool            // another replica goes on with it, or may
 	lagging    bool            // a round's client reads too slowly
+	unanswered bool            // it ended before its client came back to the newest round
 	rules      []mcp.ParamRule // of the tool, which every round's headers are held against
 
 	task      *task               // that the call runs as, once the server has named it
@@ -127,6 +128,7 @@ func (c *call) enter(to phase) bool {
 		ok = to == running || to == starting || to == done
 	}
 	if ok {
+		c.unanswered = c.phase == parked && to == done
 		c.phase = to
 	}
 	return ok

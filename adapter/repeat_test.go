@@ -98,3 +98,32 @@ func TestFirstRequestAgainWhileTheServerIsAway(t *testing.T) {
 		t.Errorf("got %s, want that the server is down and the call may have run", got.describe())
 	}
 }
+
+// A retry whose client has not heard the answer comes again after the call has
+// ended with its next question open: it is told of that end, and not that its
+// state is old, of which it has no newer one.
+func TestRetryAgainAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	breaks := make(chan struct{})
+	r := newRig(t, noEventIDs)
+	r.raw.Tool("tool", askOnce(func(c *rawserver.Call) {
+		c.Start(mcp.MethodElicit, askFor("b"))
+		<-breaks
+		c.Cut()
+	}))
+	q := toolCall("tool")
+	o := r.play(q)
+	retry := q.retry(o, accept("elicitation-1", "a", "x"))
+	second := r.play(retry)
+	close(breaks)
+	c := r.calls.get(r.tokenOf(o))
+	eventually(t, "the call to end", func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.phase == done
+	})
+	if refusal := r.refused(retry, ReasonUpstreamLost); !refusal.MayHaveRun {
+		t.Error("it may have run, and the client is not told")
+	}
+	r.refused(q.retry(second, accept("elicitation-2", "b", "y")), ReasonUpstreamLost)
+}

@@ -147,6 +147,7 @@ func (c *call) seat(round uint32, req *Request, r *callRound) (again bool, err e
 	case round == c.round: // sent twice: the same outcome, once there is one
 	case round+1 == c.round && c.phase == parked:
 		r.outcome = c.question()
+	case round+1 == c.round && c.unanswered: // the client may have heard nothing of the question
 	default:
 		return false, refuse(ReasonStateStale, "the request state is of a round that is over; use the newest one")
 	}

@@ -39,6 +39,7 @@ type Ended struct {
 	State  bool   // the client held a request state
 	Reason string // data.reason, where there was an error of Holdfast's own
 	MayRun bool   // data.mayHaveRun
+	Cut    bool   // the connection ended in the middle of the response
 	Detail string
 	Rounds int
 }
@@ -79,7 +80,7 @@ func (c *caller) attempt(ctx context.Context) Ended {
 			end.End = Disconnected
 			return end
 		case reply.Err != nil || reply.Broken != nil:
-			end.Detail = reply.String()
+			end.Detail, end.Cut = reply.String(), reply.Begun && reply.Err == nil
 			if reply.Err != nil {
 				end.Reason = reply.Err.Data.Reason
 				end.MayRun = reply.Err.Data.MayHaveRun != nil && *reply.Err.Data.MayHaveRun

@@ -16,6 +16,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m, leftByToxiproxy...) }
 func TestSmoke(t *testing.T) {
 	for _, mode := range []string{modeCluster, modeStdio} {
 		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
 			var out bytes.Buffer
 			err := run(t.Context(), Options{Seed: 1, Calls: 30, Workers: 12, Modes: []string{mode}, Limit: 2 * time.Minute, Faults: 1, Smoke: true}, &out)
 			if err != nil {

@@ -44,6 +44,7 @@ type Reply struct {
 	Asked  []Asked
 	Err    *Failure
 	Broken error // the connection ended without an answer
+	Begun  bool  // the head of the response has come
 
 	Progress int // notifications before
 }
@@ -148,7 +149,7 @@ type rpc struct {
 const maxBody = 1 << 20
 
 func read(response *http.Response, id int64, token string) *Reply {
-	r := &Reply{}
+	r := &Reply{Begun: true}
 	if !strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream") {
 		body, err := io.ReadAll(io.LimitReader(response.Body, maxBody))
 		if err != nil {

@@ -3,7 +3,7 @@
 // connections of clients and servers; in the end it holds what the clients were
 // told against what the legacy server did.
 //
-//	make chaos                               # some three minutes, 2,000 calls and more
+//	make chaos                               # four minutes and some, 2,000 calls and more
 //	CHAOS_SEED=7 CHAOS_CALLS=200 make chaos  # the same plan again, a tenth of it
 //
 // A run has three parts: the replicas' embedded NATS servers form a cluster; the

@@ -77,7 +77,7 @@ const overStdio = `
 upstreams:
   - {name: plain, command: %[1]q, args: [%[2]q], path: /plain}
   - {name: leaving, command: %[1]q, args: [-leave, same, -ignore-term, %[2]q], path: /leaving}
-sessions: {open_timeout: 5s, queue_timeout: 5s, idle_ttl: 3s}
+sessions: {open_timeout: 5s, queue_timeout: 5s, idle_ttl: 1s}
 stdio: {grace: 200ms, restart_min: 20ms, restart_max: 200ms}
 `
 
@@ -196,6 +196,9 @@ func (f *Fleet) End(slot int, signal syscall.Signal) error {
 	theirs, err := f.startedBy(r)
 	if err != nil {
 		return err
+	}
+	if signal == syscall.SIGKILL {
+		f.tally.kills()
 	}
 	err = r.end(signal)
 	f.tally.served(r.served)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Load has clients make calls, one after the other each.
@@ -21,7 +22,7 @@ type Load struct {
 // NewLoad makes a load through the balancer at address.
 func NewLoad(server *Server, address string, seed uint64, mode string, workers int, tally *Tally, next *atomic.Int64) *Load {
 	l := &Load{server: server, seed: seed, mode: mode, workers: workers, tally: tally, next: next}
-	for i := range callers {
+	for i := range mixes[mode].callers {
 		l.clients = append(l.clients, NewClient(address, i))
 	}
 	return l
@@ -69,6 +70,9 @@ func retriable(reason string) bool {
 	return false
 }
 
+// noticed is how long after the death of a replica its clients know of it.
+const noticed = 3 * time.Second
+
 // judge holds the end of a call against what must hold for it.
 func (l *Load) judge(end *Ended) {
 	ledger := l.server.Ledger
@@ -79,6 +83,10 @@ func (l *Load) judge(end *Ended) {
 			ledger.Break("%s was lost: %s", where, end.Detail)
 		} else if !end.toldLost() {
 			ledger.Break("%s was lost without being told that it is, and that it may have run: %s", where, end.Detail)
+		}
+	case FirstLost:
+		if end.Cut && !l.tally.killedWithin(noticed) {
+			ledger.Break("%s was lost in its first round although no replica was killed: %s", where, end.Detail)
 		}
 	case Told:
 		if end.Reason == "" {

@@ -89,24 +89,29 @@ type Plan struct {
 	Back   bool                    // it sends the same request again afterwards
 }
 
-const callers = 6
+// mix is whose calls there are, and of what.
+type mix struct {
+	callers int
+	tools   [3]int // of a hundred calls those of Resumable, Idempotent and ReadOnly; the rest is Unsafe
+}
 
-// mixes say how many calls of a hundred are of Resumable, Idempotent and ReadOnly;
-// the rest is Unsafe. Nothing of a process can be resumed.
-var mixes = map[string][3]int{
-	modeCluster:  {48, 18, 16},
-	modeExternal: {48, 18, 16},
-	modeStdio:    {0, 35, 35},
+// mixes are those of the parts. Nothing of a process can be resumed. A replica
+// keeps the processes of a caller until that one has been idle: there are many
+// callers, so that all replicas have some.
+var mixes = map[string]mix{
+	modeCluster:  {6, [...]int{48, 18, 16}},
+	modeExternal: {6, [...]int{48, 18, 16}},
+	modeStdio:    {24, [...]int{0, 35, 35}},
 }
 
 // PlanOf makes the plan of a call from the seed, its number, and the part of the
 // run.
 func PlanOf(seed uint64, index int, mode string) *Plan {
 	r := rand.New(rand.NewPCG(seed, uint64(index)))
-	p := &Plan{Index: index, Caller: r.IntN(callers), Break: -1, Tool: Unsafe}
+	p := &Plan{Index: index, Caller: r.IntN(mixes[mode].callers), Break: -1, Tool: Unsafe}
 	n := r.IntN(100)
 	for i, tool := range []Tool{Resumable, Idempotent, ReadOnly} {
-		if n -= mixes[mode][i]; n < 0 {
+		if n -= mixes[mode].tools[i]; n < 0 {
 			p.Tool = tool
 			break
 		}

@@ -20,6 +20,7 @@ type Tally struct {
 	why    map[string]int // reasons of losses and first errors
 	left   int            // sessions that nobody has ended
 	tries  map[string]int // what clients sent requests again for
+	killed time.Time      // when a replica was killed last
 }
 
 // NewTally returns an empty one, which writes its events to log.
@@ -34,6 +35,20 @@ func (t *Tally) fault(f Fault) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.faults[f]++
+}
+
+// kills notes that a replica is killed now.
+func (t *Tally) kills() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.killed = time.Now()
+}
+
+// killedWithin reports whether a replica was killed not longer ago than that.
+func (t *Tally) killedWithin(d time.Duration) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return time.Since(t.killed) < d
 }
 
 func (t *Tally) event(format string, v ...any) {
