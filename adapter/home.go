@@ -288,23 +288,11 @@ func (r *homeRound) failed(err error) error {
 		return nil
 	case errors.Is(err, ErrNobody):
 		return nil
-	case !r.heard && (r.req.Method == mcp.MethodListen || r.engine.repeats(r.req.Method)):
+	case !r.heard && (r.req.Method == mcp.MethodListen || r.engine.runsAgain(r.req.Method)):
 		return nil
 	}
 	return &Refusal{Reason: ReasonCallLost, MayHaveRun: r.req.Method != mcp.MethodListen, RetryAfter: time.Second,
 		Detail: "the replica that keeps the session was lost before the server's answer"}
-}
-
-// repeats reports whether a request may be sent again, whose tool nobody here
-// knows.
-func (e *Engine) repeats(method string) bool {
-	switch e.settings.Replay {
-	case ReplayAlways:
-		return true
-	case ReplayNever:
-		return false
-	}
-	return mcp.MethodTraits(method).Harmless
 }
 
 // finish ends a listener: spec 2026-07-28, basic/patterns/subscriptions,

@@ -13,7 +13,7 @@ import (
 // round has said.
 func (r *routeRound) leaveLocal(local Round, ev Event, err error) bool {
 	unfit := err == nil && ev.Outcome != nil && ev.Outcome.unfit || err != nil && refusedLegacy(err)
-	away := err != nil && unreached(err)
+	away := err != nil && (unreached(err) || errors.Is(err, legacy.ErrUnreachable) && r.repeats(local))
 	if r.told || !unfit && !away || r.req.RequestState != nil && !r.fresh {
 		return false
 	}
@@ -47,6 +47,17 @@ func (r *routeRound) leaveLocal(local Round, ev Event, err error) bool {
 		r.set()
 	}
 	return true
+}
+
+// repeats reports whether the request may run twice.
+func (r *routeRound) repeats(local Round) bool {
+	l, ok := local.(*callRound)
+	if !ok {
+		return r.engine.runsAgain(r.req.Method)
+	}
+	l.call.mu.Lock()
+	defer l.call.mu.Unlock()
+	return l.call.repeats
 }
 
 // maxRefits bounds how often a round has an era found out again: a server that

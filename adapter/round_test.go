@@ -412,7 +412,7 @@ func TestCallLastsTooLong(t *testing.T) {
 		work   func(*rawserver.Call)
 		want   Reason
 	}{
-		"silence": {func(s *Settings) { s.Timeout = 30 * time.Millisecond }, func(c *rawserver.Call) { <-c.Cancelled() }, ReasonCallTimeout},
+		"silence": {func(s *Settings) { s.Timeout = time.Second }, func(c *rawserver.Call) { <-c.Cancelled() }, ReasonCallTimeout},
 		"progress without end": {
 			func(s *Settings) { s.Timeout, s.MaxDuration = 200*time.Millisecond, 500*time.Millisecond },
 			func(c *rawserver.Call) {
@@ -451,11 +451,11 @@ func TestCallEndsWhileStarting(t *testing.T) {
 		hold    string
 	}{
 		"gone during the handshake":            {time.Minute, true, mcp.MethodInitialize},
-		"silence during the handshake":         {30 * time.Millisecond, false, mcp.MethodInitialize},
+		"silence during the handshake":         {time.Second, false, mcp.MethodInitialize},
 		"gone while tools are listed":          {time.Minute, true, mcp.MethodToolsList},
-		"silence while tools are listed":       {30 * time.Millisecond, false, mcp.MethodToolsList},
+		"silence while tools are listed":       {time.Second, false, mcp.MethodToolsList},
 		"gone while the log level is set":      {time.Minute, true, mcp.MethodSetLevel},
-		"silence while the log level is being": {30 * time.Millisecond, false, mcp.MethodSetLevel},
+		"silence while the log level is being": {time.Second, false, mcp.MethodSetLevel},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, func(s *Settings, _ *legacy.Settings, _ *rawserver.Settings) { s.Timeout = tt.timeout })
