@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -273,11 +274,15 @@ func (p ports) admin(slot int) string  { return net.JoinHostPort(p.host(slot), f
 // firstPort is the first port of replicas.
 const firstPort = 20000
 
+// fleets counts those of this process: two that are raised at once do not look for
+// ports at the same place.
+var fleets atomic.Int64
+
 // freePorts finds ports that are free at every place, below those that systems
 // give to outgoing connections, so that they stay free. Those of links are below
 // them.
 func freePorts() (p ports, err error) {
-	for first := firstPort + os.Getpid()%4000*3; first < 32700; first += 3 {
+	for first := firstPort + os.Getpid()%3000*3 + int(fleets.Add(1))*300; first < 32700; first += 3 {
 		p = ports{first, first + 1, first + 2}
 		free := true
 		for slot := range slots {

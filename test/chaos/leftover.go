@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 )
 
@@ -38,11 +39,27 @@ func (f *Fleet) quiet(ctx context.Context) (has rest, err error) {
 		return has, context.Cause(ctx)
 	}
 	r := f.Replicas()[survivor]
-	if has.files, err = r.files(); err != nil {
+	if has.files, err = settled(ctx, r); err != nil {
 		return has, err
 	}
 	has.goroutines, err = r.goroutines()
 	return has, err
+}
+
+// settled returns the file descriptors of a replica once they stay the same: a
+// process that was starved of CPU may still have to open or close some. It gives
+// up after some seconds.
+func settled(ctx context.Context, r *Replica) (files map[string]int, err error) {
+	for range 10 {
+		before := files
+		if files, err = r.files(); err != nil || maps.Equal(files, before) {
+			return files, err
+		}
+		if !sleep(ctx, time.Second) {
+			return nil, context.Cause(ctx)
+		}
+	}
+	return files, nil
 }
 
 // idle is how long idle connections last, see settings, and some.
