@@ -37,7 +37,7 @@ func sent(s *rawserver.Server, method string) (list []*rawserver.Record) {
 // spoken are the requests without the question for the server's era.
 func spoken(s *rawserver.Server) (list []*rawserver.Record) {
 	for _, r := range s.Records() {
-		if r.Method() != "server/discover" {
+		if r.Header.Get("Mcp-Method") != "server/discover" { // which over HTTP+SSE is refused, and no message
 			list = append(list, r)
 		}
 	}
