@@ -103,11 +103,12 @@ func TestOrphanNotDeclared(t *testing.T) {
 	server.Tool("say", saying)
 	asked := askRoots(server)
 	h := Start(t, Options{Upstream: to(server)})
-	h.Send(t, CallTool("say", nil, Caps(`{"elicitation":{}}`))).Completes(t)
-	answer := (<-asked).Wait()
+	h.Send(t, Request("tools/list", nil, Caps(`{"elicitation":{}}`))).Completes(t)
+	answer := (<-asked).Wait() // outside any call
 	if answer.Error == nil || answer.Error.Code != -32601 {
 		t.Errorf("the question got %v, want -32601", answer.Error)
 	}
+	h.Send(t, CallTool("say", nil, Caps(`{"elicitation":{}}`))).Completes(t)
 }
 
 // TestOrphansBounded: sessions.max_orphans.
