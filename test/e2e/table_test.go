@@ -14,18 +14,25 @@ import (
 	"github.com/holdfast-mcp/holdfast/test/fixture/rawserver"
 )
 
-// make starts a server of a kind that speaks a transport and, at the newest, a
-// revision.
+// serverKind is what a server is made of.
 type serverKind struct {
 	name string
+	// make starts a server that speaks a transport and, at the newest, a revision.
 	make func(t *testing.T, transport rawserver.Transport, revision mcp.Revision) Upstream
+	// instead are steps of core, by name, that such servers cannot play over a
+	// transport, and what is played in their place. It may be nil.
+	instead func(transport rawserver.Transport) map[string]play
 }
+
+// play is what is done in a step.
+type play func(t *testing.T, h *Holdfast, revision mcp.Revision)
 
 // kinds are what the servers of the table are made of. Each offers the same
 // tools, see test/fixture/sdkserver.
 var kinds = []serverKind{
-	{"made by hand", rawTable},
-	{"official Go SDK", sdkTable},
+	{"made by hand", rawTable, nil},
+	{"official Go SDK", sdkTable, nil},
+	{"mcp-go", mcpgoTable, mcpgoInstead},
 }
 
 // TestEveryServer is the table: what a client needs most works with every server
@@ -41,11 +48,23 @@ func TestEveryServer(t *testing.T) {
 					if transport == rawserver.Streamable {
 						onlyStreamable(t, "the table says over what")
 					}
+					var instead map[string]play
+					if kind.instead != nil {
+						instead = kind.instead(transport)
+					}
 					h := Start(t, Options{Upstream: kind.make(t, transport, revision)})
 					for _, step := range core {
-						if step.since <= revision {
-							t.Run(step.what, func(t *testing.T) { step.run(t, h, revision) })
+						run, name := step.run, step.what
+						if other := instead[step.what]; other != nil {
+							run, name = other, step.what+", as it can"
+							delete(instead, step.what)
 						}
+						if step.since <= revision {
+							t.Run(name, func(t *testing.T) { run(t, h, revision) })
+						}
+					}
+					for what := range instead {
+						t.Errorf("core has no step %q that could be played otherwise", what)
 					}
 				})
 			}
@@ -59,7 +78,7 @@ var transportNames = map[rawserver.Transport]string{rawserver.Streamable: "Strea
 var core = []struct {
 	what  string
 	since mcp.Revision
-	run   func(t *testing.T, h *Holdfast, revision mcp.Revision)
+	run   play
 }{
 	{"discover", 0, func(t *testing.T, h *Holdfast, _ mcp.Revision) {
 		reply := h.Send(t, Request("server/discover", nil))
@@ -247,19 +266,30 @@ func rawTable(t *testing.T, transport rawserver.Transport, revision mcp.Revision
 	return to(server)
 }
 
-// sdkserver is the program, built by the first test that needs it.
-var sdkserver = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(filepath.Dir(binary), "sdkserver")
-	return path, build(path, "github.com/holdfast-mcp/holdfast/test/fixture/sdkserver")
-})
+// sdkserver and mcpgoserver are programs, each built by the first test that
+// needs it.
+var (
+	sdkserver   = sync.OnceValues(func() (string, error) { return built("sdkserver") })
+	mcpgoserver = sync.OnceValues(func() (string, error) { return built("mcpgoserver") })
+)
 
-// sdkTable is a process of a server of the official SDK: one that Holdfast starts,
-// or one that listens.
+// built builds the fixture of a name.
+func built(name string) (string, error) {
+	path := filepath.Join(filepath.Dir(binary), name)
+	return path, build(path, "github.com/holdfast-mcp/holdfast/test/fixture/"+name)
+}
+
+// sdkTable is a process of a server of the official SDK.
 func sdkTable(t *testing.T, transport rawserver.Transport, revision mcp.Revision) Upstream {
 	path, err := sdkserver()
 	if err != nil {
 		t.Fatal(err)
 	}
+	return program(t, path, transport, revision)
+}
+
+// program is one that Holdfast starts, or one that listens.
+func program(t *testing.T, path string, transport rawserver.Transport, revision mcp.Revision) Upstream {
 	kind := map[rawserver.Transport]string{rawserver.Streamable: "http", rawserver.SSE: "sse", rawserver.Stdio: "stdio"}[transport]
 	args := []string{"-transport", kind, "-version", revision.String()}
 	if transport == rawserver.Stdio {
@@ -280,7 +310,7 @@ func sdkTable(t *testing.T, transport rawserver.Transport, revision mcp.Revision
 	t.Cleanup(func() {
 		_ = in.Close() // which ends it
 		if err := command.Wait(); err != nil {
-			t.Errorf("sdkserver: %v", err)
+			t.Errorf("%s: %v", filepath.Base(path), err)
 		}
 	})
 	url, err := bufio.NewReader(out).ReadString('\n')
