@@ -68,7 +68,8 @@ type Stream interface {
 
 // Errors of a Bus and its streams.
 var (
-	// ErrNobody: the replica has not seen the first message, and will not.
+	// ErrNobody: nobody has taken the stream. A replica that was frozen may find its
+	// first message when it thaws, without its lease.
 	ErrNobody = errors.New("replica not reached")
 	// ErrLost: the replica fell silent. It may have seen what was sent.
 	ErrLost = errors.New("replica fell silent")

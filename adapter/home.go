@@ -106,8 +106,8 @@ func (r *homeRound) find(until time.Time) error {
 		return r.stopped(stopping())
 	}
 	if r.found == nil && time.Since(r.began) > patienceTimes*e.settings.Bus.Patience() {
-		return &Refusal{Reason: ReasonBusDown, RetryAfter: time.Second,
-			Detail: "the replica that keeps the session was not reached in time; send the request again"}
+		return r.stopped(&Refusal{Reason: ReasonBusDown, RetryAfter: time.Second,
+			Detail: "the replica that keeps the session was not reached in time; send the request again"})
 	}
 	keeper := r.named
 	if r.named = ""; keeper == "" {
@@ -129,9 +129,12 @@ func (r *homeRound) find(until time.Time) error {
 	if r.asked = keeper; r.req.ticket == (ticket{}) && mcp.MethodTraits(r.req.Method).Eligible {
 		r.req.ticket = ticket(newCallID())
 	}
+	r.req.endpoint = r.up.id
 	switch err := r.ask(keeper, appendFirst(r.req)); {
 	case err == nil:
 		return nil
+	case errors.Is(err, ErrTooLarge):
+		return &Refusal{Reason: ReasonInvalidParams, Detail: "the request is larger than what replicas send each other"}
 	case errors.Is(err, ErrGone), r.ctx.Err() != nil:
 		return r.stopped(r.over())
 	}
@@ -174,8 +177,8 @@ type kept struct {
 	err     error
 }
 
-// stopped adds to the end of a round at a replica that stops that another one may
-// have run the request.
+// stopped adds to the end of a round that was given up here that another replica
+// may have run the request.
 func (r *homeRound) stopped(err error) error {
 	var refusal *Refusal
 	if !errors.As(err, &refusal) || r.asked == "" || r.req.Method == mcp.MethodListen {
@@ -232,6 +235,9 @@ func (r *homeRound) read(stream Stream, until time.Time) (Event, error) {
 		}
 		return Event{}, ErrDeadline
 	}
+	if err == nil && len(message) == 0 {
+		err = errRefused
+	}
 	if err == nil {
 		var ev Event
 		if ev, err = r.open(message); err == nil || !errors.Is(err, errAway) && !errors.Is(err, errWire) {
@@ -247,12 +253,16 @@ func (r *homeRound) read(stream Stream, until time.Time) (Event, error) {
 		r.drop()
 		return Event{}, tooLargeToSend()
 	}
-	if errors.Is(err, errWire) {
+	if errors.Is(err, errWire) || errors.Is(err, errRefused) {
 		r.misunderstood(r.asked)
 	}
 	r.drop()
 	return Event{}, r.failed(err)
 }
+
+// errRefused: the other replica does not understand what it was sent, and has
+// done nothing.
+var errRefused = errors.New("another replica does not understand the request")
 
 // cutPoll is how often a round looks whether its replica can wait no longer: the
 // answer must be out within the farewell.
@@ -283,7 +293,7 @@ func (r *homeRound) failed(err error) error {
 			r.named, r.again = to.to, time.Time{}
 		}
 		return nil
-	case errors.Is(err, errWire):
+	case errors.Is(err, errRefused): // before it was looked at
 		r.past = append(r.past, r.asked)
 		return nil
 	case errors.Is(err, ErrNobody):
@@ -385,8 +395,19 @@ func (e *Engine) beginFirst(ctx context.Context, req *Request) (servedRound, err
 	if e.draining.Load() {
 		return nil, errAway
 	}
+	// Who was frozen finds requests that were sent elsewhere meanwhile: it looks
+	// at what else has come, and at its lease, before it runs one.
+	if err := e.sure(ctx); err != nil {
+		return nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, ErrGone
+	}
+	up := g.named(req.endpoint)
+	if up == nil || up.known() == legacy.EraModern {
+		return nil, errAway
+	}
 	key := e.key(req, caps)
-	up := g.order(&key)[0]
 	keeper, err := up.Server.Keeper(ctx, &key, credentials(req), nil)
 	if err != nil {
 		return nil, asRefusal(err, false)

@@ -33,7 +33,8 @@ type Request struct {
 	// once the tool's rules are known. It may be nil.
 	Headers ParamChecker
 
-	ticket ticket // of a first round that was sent on to another replica
+	endpoint string // at which the session is kept; set on the way to the replica that keeps it
+	ticket   ticket // of a first round that was sent on to another replica
 }
 
 // Credentials are what an upstream judges a client by: they go upstream with

@@ -34,6 +34,11 @@ func (r *routeRound) leaveLocal(local Round, ev Event, err error) bool {
 		local.Close() // of one caller's listeners both might be too many
 	}
 	if r.owner == nil && r.count() != nil { // before the other leaves: Shutdown must not miss it
+		if r.req.Method == mcp.MethodListen { // it is closed
+			r.mu.Lock()
+			r.local = nil
+			r.mu.Unlock()
+		}
 		return false
 	}
 	r.mu.Lock()

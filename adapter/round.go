@@ -76,6 +76,10 @@ func (r *callRound) move(ev Event, err error) bool {
 		m.cancel()
 		return false
 	}
+	e := c.engine
+	e.mu.Lock()
+	e.routes[m] = struct{}{} // for Shutdown; the round itself is counted
+	e.mu.Unlock()
 	m.set()
 	r.moved.Store(m)
 	c.mu.Lock()

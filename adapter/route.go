@@ -337,7 +337,7 @@ func (r *routeRound) goOnLegacy(up *upstream) error {
 		plain.RequestState, plain.InputResponses = nil, nil
 		req = &plain
 	}
-	local, err := r.engine.beginLegacy(up, req, r.caps, r.counts == asRound)
+	local, err := r.engine.beginLegacy(up, req, r.caps, r.counts == asRound || r.owner != nil)
 	if err != nil {
 		return err
 	}
@@ -423,11 +423,11 @@ func (r *routeRound) Close() {
 func (r *routeRound) uncount() {
 	was := r.counts
 	r.counts = uncounted
+	r.engine.mu.Lock()
+	delete(r.engine.routes, r)
+	r.engine.mu.Unlock()
 	switch was {
 	case asRound:
-		r.engine.mu.Lock()
-		delete(r.engine.routes, r)
-		r.engine.mu.Unlock()
 		r.engine.leave()
 	case asListener:
 		r.engine.dismiss(r, r.key.Principal)

@@ -129,6 +129,7 @@ func appendRound(req *Request, takeOver bool) []byte {
 // the session of its key.
 func appendFirst(req *Request) []byte {
 	f := newFields(formFirst, 2*len(req.Params))
+	f.text('e', req.endpoint)
 	f.request(req)
 	if req.ticket != (ticket{}) {
 		f.bytes('T', req.ticket[:])
@@ -175,6 +176,8 @@ func readRound(b []byte, first bool, headers func([]Field) ParamChecker) (req *R
 		switch f.tag {
 		case 't':
 			takeOver = true
+		case 'e':
+			req.endpoint = string(v)
 		case 'u':
 			req.Upstream = string(v)
 		case 'm':

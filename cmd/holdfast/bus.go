@@ -261,6 +261,8 @@ func busError(err error) error {
 		return adapter.ErrDeadline
 	case errors.Is(err, bus.ErrReset):
 		return fmt.Errorf("%w: %w", adapter.ErrClosed, err)
+	case errors.Is(err, bus.ErrLost) && errors.Is(err, bus.ErrLeft): // it had the stream
+		return fmt.Errorf("%w: %w", adapter.ErrLost, err)
 	case errors.Is(err, bus.ErrNoReplica), errors.Is(err, bus.ErrLeft), errors.Is(err, bus.ErrRefused):
 		return fmt.Errorf("%w: %w", adapter.ErrNobody, err)
 	case errors.Is(err, bus.ErrTooLarge):
