@@ -2,6 +2,7 @@ package adapter
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 )
@@ -71,6 +72,11 @@ func (e *Engine) Shutdown(ctx context.Context) {
 	giveUp()
 	e.cancel()
 	e.housekeeping.Wait()
+	if errors.Is(ctx.Err(), context.Canceled) { // cut short, by who cannot wait: the servers are told all the same
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), lastWord)
+		defer cancel()
+	}
 	e.closeServers(ctx)
 	e.calls.close()
 }
@@ -173,6 +179,10 @@ func (e *Engine) closeServers(ctx context.Context) {
 	}
 	closing.Wait()
 }
+
+// lastWord is how long telling the servers of the end of their sessions may take
+// where Shutdown's context was cancelled before its time.
+const lastWord = time.Second
 
 // farewell is what is kept of the grace period for deleting the upstream
 // sessions, unless a quarter of it is less.
