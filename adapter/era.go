@@ -114,3 +114,10 @@ func unreached(err error) bool {
 	var refusal *Refusal
 	return errors.Is(err, legacy.ErrUnreachable) && !(errors.As(err, &refusal) && refusal.MayHaveRun)
 }
+
+// idle reports whether a refusal says that the server has done nothing of the
+// request: the handshake before it was cut, for one.
+func idle(err error) bool {
+	var refusal *Refusal
+	return errors.As(err, &refusal) && !refusal.MayHaveRun
+}

@@ -138,7 +138,7 @@ func (r *routeRound) broke(up *upstream, p *legacy.Passage, err error) (Event, e
 			return Event{}, refusal
 		}
 	case unsent, errors.Is(err, legacy.ErrBroken) && mcp.MethodTraits(r.req.Method).Harmless && !r.again:
-		r.again = r.again || !unsent
+		r.again, r.ran = r.again || !unsent, r.ran || !unsent
 		up.forget()
 	default:
 		if errors.Is(err, legacy.ErrBroken) {

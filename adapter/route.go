@@ -43,6 +43,7 @@ type routeRound struct {
 	refits int         // how often that was so
 	told   bool        // the client was told something
 	again  bool        // a harmless request was sent once more
+	ran    bool        // an endpoint that it has left may have run it
 	heard  time.Time   // last sign of life, for calls.timeout
 	counts counting
 
@@ -238,7 +239,7 @@ func (r *routeRound) Next(until time.Time) (Event, error) {
 			continue
 		case err != nil:
 			if err = r.lost(err); err != nil {
-				return Event{}, err
+				return r.tell(Event{}, err)
 			}
 			continue
 		case up == r.unfit && up != nil:
@@ -266,6 +267,9 @@ func (r *routeRound) Next(until time.Time) (Event, error) {
 // the one that was parked is over.
 func (r *routeRound) tell(ev Event, err error) (Event, error) {
 	r.told = r.told || err == nil
+	if r.ran && idle(err) {
+		err = mayHaveRun(err)
+	}
 	if r.fresh && r.owner != nil && err == nil && ev.Outcome != nil {
 		r.owner.call.end(&Refusal{Reason: ReasonCallLost, Detail: "the call has run again on another endpoint", MayHaveRun: true}, "the call runs elsewhere")
 	}

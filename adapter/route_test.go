@@ -348,20 +348,7 @@ func TestParkedCallsEndpointGone(t *testing.T) {
 	modern := modernserver.New(t)
 	modern.Handle(mcp.MethodToolsCall, complete("modern"))
 	r := newModernRig(t, []string{raw.URL, modern.URL})
-	var at func(*query)
-	for i := range 64 { // a caller whom the legacy endpoint serves
-		at = func(q *query) { q.auth = fmt.Sprint("Bearer ", i) }
-		if v := r.decode(toolCall("t").with(at)); func() bool {
-			caps, err := r.caps.get(v.req.Capabilities)
-			if err != nil {
-				t.Fatal(err)
-			}
-			key := r.key(v.req, caps)
-			return r.groups["up"].order(&key)[0].id == EndpointID(raw.URL)
-		}() {
-			break
-		}
-	}
+	at := r.servedBy(raw.URL)
 	safe, tool := toolCall("safe").with(at), toolCall("t").with(at)
 	first, second := r.play(safe), r.play(tool)
 	raw.Close()
@@ -380,5 +367,74 @@ func TestParkedCallsEndpointGone(t *testing.T) {
 	}
 	if n := modern.Count(mcp.MethodToolsCall); n != 1 {
 		t.Errorf("the modern endpoint was called %d times", n)
+	}
+}
+
+// servedBy makes queries those of a caller whom an endpoint serves.
+func (r *rig) servedBy(url string) func(*query) {
+	r.t.Helper()
+	for i := range 64 {
+		at := func(q *query) { q.auth = fmt.Sprint("Bearer ", i) }
+		v := r.decode(toolCall("t").with(at))
+		caps, err := r.caps.get(v.req.Capabilities)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		key := r.key(v.req, caps)
+		if r.groups["up"].order(&key)[0].id == EndpointID(url) {
+			return at
+		}
+	}
+	r.t.Fatal("the endpoint serves nobody")
+	return nil
+}
+
+// A harmless request whose connections a legacy endpoint cuts goes on at the
+// other one, and so does any whose session it cuts while it is opened. What may
+// have run, and may not run twice, stays lost.
+func TestLegacyEndpointCuts(t *testing.T) {
+	prompt := query{method: mcp.MethodPromptsGet, params: `"name":"p"`}
+	for _, tt := range []struct {
+		name string
+		at   string // the method whose connection is cut
+		q    query
+		lost bool
+		away bool // so is the other endpoint
+	}{
+		{name: "a prompt", at: mcp.MethodPromptsGet, q: prompt},
+		{name: "a prompt, with nobody else there", at: mcp.MethodPromptsGet, q: prompt, lost: true, away: true},
+		{name: "the handshake of a prompt", at: mcp.MethodInitialize, q: prompt},
+		{name: "a tool", at: mcp.MethodToolsCall, q: toolCall("t"), lost: true},
+		{name: "the handshake of a tool", at: mcp.MethodInitialize, q: toolCall("t")},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			raw := rawserver.New(t, rawserver.Settings{NoEventIDs: true})
+			raw.Tool("t", func(c *rawserver.Call) { c.Text("legacy") })
+			for range 8 {
+				raw.Once(rawserver.ForMethod(tt.at), (*rawserver.Exchange).Drop)
+			}
+			modern := modernserver.New(t)
+			modern.Handle(mcp.MethodToolsCall, complete("modern"))
+			modern.Handle(mcp.MethodPromptsGet, complete("modern"))
+			r := newModernRig(t, []string{raw.URL, modern.URL})
+			at := r.servedBy(raw.URL)
+			if tt.away {
+				modern.Close()
+			}
+			if !tt.lost {
+				if got := r.play(tt.q.with(at)).text(t); got != "modern" {
+					t.Errorf("got %q", got)
+				}
+				return
+			}
+			_, _, err := r.mustBegin(tt.q.with(at)).finish()
+			var refusal *Refusal
+			if !errors.As(err, &refusal) || !refusal.MayHaveRun {
+				t.Errorf("got %v, want that it may have run", err)
+			}
+			if n := modern.Count(tt.q.method); n > 0 {
+				t.Errorf("the other endpoint got it %d times", n)
+			}
+		})
 	}
 }
