@@ -197,6 +197,49 @@ func TestOddAnswerOfModernServer(t *testing.T) {
 	}
 }
 
+// What a server answers that is still modern, as far as it says, is what the
+// client is told: an error may come after the tool has run.
+func TestErrorOfModernServerThatIsBusy(t *testing.T) {
+	const odd = `{"code":-32000,"message":"?"}`
+	for _, tt := range []struct {
+		name   string
+		status int
+		again  func(*modernserver.Exchange) // what it says when it is asked for its era again
+		asked  int
+	}{
+		{"it is overloaded", 400, func(x *modernserver.Exchange) { x.Status(503, nil, "") }, 2},
+		{"it is silent", 404, func(x *modernserver.Exchange) { <-x.Gone() }, 2},
+		{"its error is the tool's", 200, func(x *modernserver.Exchange) { x.Status(404, nil, "") }, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			modern := modernserver.New(t)
+			modern.Handle(mcp.MethodToolsCall, func(x *modernserver.Exchange) { x.Error(tt.status, odd) })
+			r := newModernRig(t, []string{modern.URL}, func(_ *Settings, l *legacy.Settings, _ *rawserver.Settings) {
+				l.OpenTimeout = 300 * time.Millisecond
+			})
+			r.play(query{method: mcp.MethodPromptsList}) // it says that it is modern
+			up := r.upstreams()["up"]
+			up.asked.Store(time.Now().Add(-time.Hour).UnixNano())
+			modern.Handle(mcp.MethodDiscover, tt.again)
+			if o := r.play(toolCall("t")); o.Status != tt.status || string(o.Error) != odd {
+				t.Errorf("got %d %s", o.Status, o.Error)
+			}
+			if n := modern.Count(mcp.MethodInitialize); n > 0 {
+				t.Errorf("%d handshakes", n)
+			}
+			if n := modern.Count(mcp.MethodToolsCall); n != 1 {
+				t.Errorf("the call went out %d times", n)
+			}
+			if n := modern.Count(mcp.MethodDiscover); n != tt.asked {
+				t.Errorf("asked %d times for its era, want %d", n, tt.asked)
+			}
+			if up.known() == legacy.EraLegacy {
+				t.Error("it counts as legacy")
+			}
+		})
+	}
+}
+
 const question = `{"resultType":"input_required","inputRequests":{"who":{"method":"elicitation/create","params":{}}},"requestState":"s\u0031"}`
 
 // asks is a modern tool that asks who it is, and wants its own request state
