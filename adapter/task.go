@@ -265,16 +265,24 @@ func (c *call) watchTask() {
 	c.engine.wg.Add(1)
 	go func() {
 		defer c.engine.wg.Done()
-		for {
+		for failures := 0; failures < maxStrandings; {
 			c.mu.Lock()
 			interval := t.interval
 			c.mu.Unlock()
+			if failures > 0 {
+				interval = max(interval, breath<<(failures-1))
+			}
 			if !pause(ctx, interval) {
 				return
 			}
 			status, err := c.getTask(ctx, s, t)
-			if err != nil || status.Ended() {
+			switch {
+			case err != nil: // somebody in front may be in no mood; the task lives on
+				failures++
+			case status.Ended():
 				return // tasks/result says what has become of it
+			default:
+				failures = 0
 			}
 		}
 	}()

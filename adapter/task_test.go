@@ -245,6 +245,21 @@ func TestTaskIsSilentForLongerThanTheTimeout(t *testing.T) {
 	}
 }
 
+// Errors in between say nothing of the task.
+func TestTaskThatCannotBeAskedForAWhile(t *testing.T) {
+	r := newRig(t, withTasks, func(s *Settings, _ *legacy.Settings, _ *rawserver.Settings) { s.Timeout = time.Second })
+	for range 3 {
+		r.raw.Once(rawserver.ForMethod(mcp.MethodTaskGet), func(x *rawserver.Exchange) { x.Reply(502, "") })
+	}
+	r.raw.TaskTool("long", 100, func(task *rawserver.Task) {
+		task.Polled(12)
+		task.Text("done")
+	})
+	if got := r.play(toolCall("long")).text(t); got != "done" {
+		t.Errorf("got %q", got)
+	}
+}
+
 // A parked call that runs as a task is let go and taken back although its stream
 // cannot be resumed; when nobody comes back, the task is cancelled.
 func TestTaskIsReleased(t *testing.T) {
