@@ -319,12 +319,18 @@ func taskCancel(dst, request, task []byte) []byte {
 // that brings it is waited for, a little, so that it can be cancelled. mu is
 // held.
 func (c *call) abandonTask(x *legacy.Exchange, why string) {
-	time.AfterFunc(taskGrace, func() {
+	ctx, cancel := context.WithCancel(c.engine.ctx)
+	c.stop = cancel // which follow calls once the exchange has ended
+	c.engine.wg.Add(1)
+	go func() {
+		defer c.engine.wg.Done()
+		defer cancel()
+		pause(ctx, taskGrace)
 		if !x.Ended() {
 			x.Cancel(why)
 		}
 		x.Abort()
-	})
+	}()
 }
 
 // nameless reports whether the server may have made a task without our knowing

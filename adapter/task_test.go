@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -178,6 +179,37 @@ func TestTaskIsCancelledBeforeItHasAName(t *testing.T) {
 	}
 	if n := r.raw.Count(mcp.NotifyCancelled); n != 0 {
 		t.Errorf("notifications/cancelled was sent %d times for a request that runs as a task", n)
+	}
+}
+
+// Waiting for the name of a task that is to be cancelled is part of Shutdown: it
+// ends with it, and the server is told before.
+func TestShutdownEndsTheWaitForATasksName(t *testing.T) {
+	r := newRig(t, withTasks)
+	r.raw.TaskTool("long", 100, func(*rawserver.Task) {})
+	arrived := make(chan struct{})
+	r.raw.Once(rawserver.ForMethod(mcp.MethodToolsCall), func(x *rawserver.Exchange) {
+		close(arrived)
+		x.Silence()
+	})
+	v := r.mustBegin(toolCall("long"))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _, _ = v.finish() // ErrGone
+	}()
+	<-arrived
+	v.Gone()
+	<-ended
+	begun := time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
+	defer cancel()
+	r.Shutdown(ctx)
+	if took := time.Since(begun); took >= taskGrace*3/4 {
+		t.Errorf("Shutdown took %v of its 400ms", took)
+	}
+	if n := r.raw.Count(mcp.NotifyCancelled); n != 1 {
+		t.Errorf("the server was told %d times that nobody waits, want once", n)
 	}
 }
 
