@@ -43,8 +43,8 @@ func (up *upstream) doubt() bool {
 const doubtAfter = 5 * time.Second
 
 // find returns the endpoint's era. The first request of several asks for it; the
-// others wait. A server that has said nothing that would tell counts as legacy
-// for this time: that begins with initialize, which does nothing either.
+// others wait. EraUnknown: the server has said nothing that would tell, and counts
+// as legacy for this time: that begins with initialize, which does nothing either.
 func (up *upstream) find(ctx context.Context, creds legacy.Credentials) (legacy.Era, error) {
 	if era := up.known(); era != legacy.EraUnknown {
 		return era, nil
@@ -77,11 +77,17 @@ func (up *upstream) find(ctx context.Context, creds legacy.Credentials) (legacy.
 func (up *upstream) probe(ctx context.Context, creds legacy.Credentials) (legacy.Era, error) {
 	era, err := up.Server.Probe(ctx, creds)
 	switch {
-	case err != nil:
+	case errors.Is(err, legacy.ErrDeadline):
+		// Legacy servers may be silent for good; one that was modern is busy first.
+		if !up.wasModern.Swap(false) && !up.fixed {
+			up.asked.Store(time.Now().UnixNano())
+			up.era.Store(uint32(legacy.EraLegacy))
+		}
+		return legacy.EraUnknown, nil
+	case err != nil, era == legacy.EraUnknown:
 		return legacy.EraUnknown, err
-	case era == legacy.EraUnknown:
-		return legacy.EraLegacy, nil
 	}
+	up.wasModern.Store(era == legacy.EraModern)
 	up.asked.Store(time.Now().UnixNano())
 	if !up.fixed {
 		up.era.Store(uint32(era))
@@ -113,4 +119,11 @@ func refusedLegacy(err error) bool {
 func unreached(err error) bool {
 	var refusal *Refusal
 	return errors.Is(err, legacy.ErrUnreachable) && !(errors.As(err, &refusal) && refusal.MayHaveRun)
+}
+
+// idle reports whether a refusal says that the server has done nothing of the
+// request: the handshake before it was cut, for one.
+func idle(err error) bool {
+	var refusal *Refusal
+	return errors.As(err, &refusal) && !refusal.MayHaveRun
 }

@@ -219,6 +219,9 @@ func (c *call) follow(x *legacy.Exchange) {
 	if c.x == x && (c.phase == done || c.estate != nil) {
 		c.x = nil // what is kept of the call needs no session
 	}
+	if c.phase == done && c.stop != nil {
+		c.stop() // nothing of it is waited for any more
+	}
 	c.mu.Unlock()
 }
 

@@ -80,7 +80,7 @@ func (r *routeRound) read(up *upstream, p *legacy.Passage, until time.Time) (Eve
 		return Event{Notification: a.Text}, nil
 	}
 	o := &Outcome{Method: r.req.Method, Raw: true, Result: a.Result, Error: a.Error, Status: a.Status}
-	if a.Error != nil && r.odd(up, a.Error) && !r.told && r.suspect(up, legacy.EraModern, Event{Outcome: o}, nil) {
+	if a.Error != nil && r.odd(up, &a) && !r.told && r.suspect(up, legacy.EraModern, Event{Outcome: o}, nil) {
 		o.Error = bytes.Clone(o.Error)
 		r.drop(p)
 		r.set()
@@ -138,7 +138,7 @@ func (r *routeRound) broke(up *upstream, p *legacy.Passage, err error) (Event, e
 			return Event{}, refusal
 		}
 	case unsent, errors.Is(err, legacy.ErrBroken) && mcp.MethodTraits(r.req.Method).Harmless && !r.again:
-		r.again = r.again || !unsent
+		r.again, r.ran = r.again || !unsent, r.ran || !unsent
 		up.forget()
 	default:
 		if errors.Is(err, legacy.ErrBroken) {
@@ -162,22 +162,24 @@ func (r *routeRound) drop(p *legacy.Passage) {
 // odd reports whether an error does not fit a modern server, so that its era is
 // to be found out again: it wants a session, or does not know the revision, or
 // the method. The request was refused before it ran.
-func (r *routeRound) odd(up *upstream, raw []byte) bool {
-	code, err := strconv.Atoi(string(jsonrpc.Get(raw, "code")))
+func (r *routeRound) odd(up *upstream, a *legacy.Arrival) bool {
+	code, err := strconv.Atoi(string(jsonrpc.Get(a.Error, "code")))
 	if err != nil {
 		return false
 	}
 	switch code {
 	case mcp.CodeUnsupportedVersion:
 		return true
-	case jsonrpc.CodeMethodNotFound, jsonrpc.CodeInvalidRequest, codeServer, codeSession:
+	case codeServer, codeSession: // with any other status it may be the tool's own
+		return (a.Status == 400 || a.Status == 404) && up.doubt()
+	case jsonrpc.CodeMethodNotFound, jsonrpc.CodeInvalidRequest:
 		return up.doubt()
 	}
 	return false
 }
 
 // What legacy servers of the TypeScript and Python SDKs answer to a request
-// without a session.
+// without a session, with HTTP 400 or 404.
 const (
 	codeServer  = -32000
 	codeSession = -32001

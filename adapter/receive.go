@@ -110,11 +110,8 @@ func (c *call) fail(err error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var refusal *Refusal
-	if c.mayHaveRun && errors.As(err, &refusal) && !refusal.MayHaveRun {
-		said := *refusal
-		said.MayHaveRun = true
-		err = &said
+	if c.mayHaveRun && idle(err) {
+		err = mayHaveRun(err)
 	}
 	if !c.strand(err, err) && !c.putBackLocked(c.fallback, err) {
 		c.lost(err)

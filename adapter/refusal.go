@@ -58,6 +58,17 @@ func (r *Refusal) Error() string {
 
 func (r *Refusal) Unwrap() error { return r.Err }
 
+// mayHaveRun is a refusal of a request that was sent before.
+func mayHaveRun(err error) error {
+	var refusal *Refusal
+	if !errors.As(err, &refusal) {
+		return err
+	}
+	said := *refusal
+	said.MayHaveRun = true
+	return &said
+}
+
 func refuse(reason Reason, format string, args ...any) *Refusal {
 	return &Refusal{Reason: reason, Detail: fmt.Sprintf(format, args...)}
 }

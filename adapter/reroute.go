@@ -13,7 +13,7 @@ import (
 // round has said.
 func (r *routeRound) leaveLocal(local Round, ev Event, err error) bool {
 	unfit := err == nil && ev.Outcome != nil && ev.Outcome.unfit || err != nil && refusedLegacy(err)
-	away := err != nil && (unreached(err) || errors.Is(err, legacy.ErrUnreachable) && r.repeats(local))
+	away := err != nil && (unreached(err) || absent(err) && (idle(err) || r.repeats(local)))
 	if r.told || !unfit && !away || r.req.RequestState != nil && !r.fresh {
 		return false
 	}
@@ -27,6 +27,7 @@ func (r *routeRound) leaveLocal(local Round, ev Event, err error) bool {
 	case away:
 		up.failed(r.engine.settings.DownTTL)
 		r.past = append(r.past, up)
+		r.ran = r.ran || !idle(err)
 	case !r.suspect(up, legacy.EraLegacy, ev, err):
 		return false
 	}

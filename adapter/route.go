@@ -43,6 +43,7 @@ type routeRound struct {
 	refits int         // how often that was so
 	told   bool        // the client was told something
 	again  bool        // a harmless request was sent once more
+	ran    bool        // an endpoint that it has left may have run it
 	heard  time.Time   // last sign of life, for calls.timeout
 	counts counting
 
@@ -52,6 +53,7 @@ type routeRound struct {
 	closed  bool
 	seeking bool            // seek runs
 	up      *upstream       // what seek has found, or nil
+	era     legacy.Era      // and what that has just said of itself
 	passage *legacy.Passage // to it, where it is modern
 	err     error           // why it has found none
 	local   Round           // where a legacy server serves it
@@ -134,7 +136,7 @@ func (e *Engine) newRoute(g *group, req *Request, caps *mcp.Capabilities) *route
 func (r *routeRound) set() {
 	order := r.order()
 	request := r.request()
-	if len(order) > 0 && order[0].known() == legacy.EraModern {
+	if len(order) > 0 && order[0] != r.unfit && order[0].known() == legacy.EraModern {
 		if p := order[0].Server.TryPass(request); p != nil {
 			legacy.FreeText(request.Text)
 			r.mu.Lock()
@@ -152,11 +154,11 @@ func (r *routeRound) set() {
 	r.engine.wg.Add(1)
 	go func() {
 		defer r.engine.wg.Done()
-		up, p, err := r.seek(order, request)
+		up, era, p, err := r.seek(order, request)
 		legacy.FreeText(request.Text)
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.seeking, r.up, r.passage, r.err = false, up, p, err
+		r.seeking, r.up, r.era, r.passage, r.err = false, up, era, p, err
 		switch {
 		case p == nil:
 		case r.closed:
@@ -189,7 +191,7 @@ func (r *routeRound) order() []*upstream {
 
 // seek finds an endpoint that can be reached. A modern one has been sent the
 // request by then; a nil passage says that it is legacy.
-func (r *routeRound) seek(order []*upstream, request *legacy.Request) (*upstream, *legacy.Passage, error) {
+func (r *routeRound) seek(order []*upstream, request *legacy.Request) (*upstream, legacy.Era, *legacy.Passage, error) {
 	var last error = refuse(ReasonUpstreamDown, "no endpoint of the server is left to try")
 	for _, up := range order {
 		era, err := up.find(r.ctx, r.creds)
@@ -199,26 +201,26 @@ func (r *routeRound) seek(order []*upstream, request *legacy.Request) (*upstream
 		}
 		if err == nil {
 			up.reached()
-			return up, p, nil
+			return up, era, p, nil
 		}
 		if r.ctx.Err() != nil {
-			return nil, nil, err
+			return nil, legacy.EraUnknown, nil, err
 		}
 		if !errors.Is(err, legacy.ErrUnreachable) {
-			return up, nil, err
+			return up, legacy.EraUnknown, nil, err
 		}
 		up.failed(r.engine.settings.DownTTL)
 		r.engine.log.Debug().Err(err).Str("upstream", up.Name).Str("endpoint", up.id).Msg("endpoint cannot be reached")
 		last = err
 	}
-	return nil, nil, last
+	return nil, legacy.EraUnknown, nil, last
 }
 
 // Next implements Round.
 func (r *routeRound) Next(until time.Time) (Event, error) {
 	for {
 		r.mu.Lock()
-		gone, ending, seeking, up, passage, err, local := r.gone, r.ending, r.seeking, r.up, r.passage, r.err, r.local
+		gone, ending, seeking, up, era, passage, err, local := r.gone, r.ending, r.seeking, r.up, r.era, r.passage, r.err, r.local
 		r.mu.Unlock()
 		var ev Event
 		switch {
@@ -238,15 +240,15 @@ func (r *routeRound) Next(until time.Time) (Event, error) {
 			continue
 		case err != nil:
 			if err = r.lost(err); err != nil {
-				return Event{}, err
+				return r.tell(Event{}, err)
 			}
 			continue
 		case up == r.unfit && up != nil:
-			if up.known() == r.was {
-				return r.tell(r.saved, r.oops) // it is what it was: that is its answer
+			if era == r.was || era == legacy.EraUnknown {
+				return r.tell(r.saved, r.oops) // for all it says, it is what it was: that is its answer
 			}
 			r.unfit, r.saved, r.oops = nil, Event{}, nil
-			if up.known() == legacy.EraModern {
+			if era == legacy.EraModern {
 				r.set()
 				continue
 			}
@@ -266,6 +268,9 @@ func (r *routeRound) Next(until time.Time) (Event, error) {
 // the one that was parked is over.
 func (r *routeRound) tell(ev Event, err error) (Event, error) {
 	r.told = r.told || err == nil
+	if r.ran && idle(err) {
+		err = mayHaveRun(err)
+	}
 	if r.fresh && r.owner != nil && err == nil && ev.Outcome != nil {
 		r.owner.call.end(&Refusal{Reason: ReasonCallLost, Detail: "the call has run again on another endpoint", MayHaveRun: true}, "the call runs elsewhere")
 	}

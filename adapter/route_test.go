@@ -197,6 +197,49 @@ func TestOddAnswerOfModernServer(t *testing.T) {
 	}
 }
 
+// What a server answers that is still modern, as far as it says, is what the
+// client is told: an error may come after the tool has run.
+func TestErrorOfModernServerThatIsBusy(t *testing.T) {
+	const odd = `{"code":-32000,"message":"?"}`
+	for _, tt := range []struct {
+		name   string
+		status int
+		again  func(*modernserver.Exchange) // what it says when it is asked for its era again
+		asked  int
+	}{
+		{"it is overloaded", 400, func(x *modernserver.Exchange) { x.Status(503, nil, "") }, 2},
+		{"it is silent", 404, func(x *modernserver.Exchange) { <-x.Gone() }, 2},
+		{"its error is the tool's", 200, func(x *modernserver.Exchange) { x.Status(404, nil, "") }, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			modern := modernserver.New(t)
+			modern.Handle(mcp.MethodToolsCall, func(x *modernserver.Exchange) { x.Error(tt.status, odd) })
+			r := newModernRig(t, []string{modern.URL}, func(_ *Settings, l *legacy.Settings, _ *rawserver.Settings) {
+				l.OpenTimeout = 300 * time.Millisecond
+			})
+			r.play(query{method: mcp.MethodPromptsList}) // it says that it is modern
+			up := r.upstreams()["up"]
+			up.asked.Store(time.Now().Add(-time.Hour).UnixNano())
+			modern.Handle(mcp.MethodDiscover, tt.again)
+			if o := r.play(toolCall("t")); o.Status != tt.status || string(o.Error) != odd {
+				t.Errorf("got %d %s", o.Status, o.Error)
+			}
+			if n := modern.Count(mcp.MethodInitialize); n > 0 {
+				t.Errorf("%d handshakes", n)
+			}
+			if n := modern.Count(mcp.MethodToolsCall); n != 1 {
+				t.Errorf("the call went out %d times", n)
+			}
+			if n := modern.Count(mcp.MethodDiscover); n != tt.asked {
+				t.Errorf("asked %d times for its era, want %d", n, tt.asked)
+			}
+			if up.known() == legacy.EraLegacy {
+				t.Error("it counts as legacy")
+			}
+		})
+	}
+}
+
 const question = `{"resultType":"input_required","inputRequests":{"who":{"method":"elicitation/create","params":{}}},"requestState":"s\u0031"}`
 
 // asks is a modern tool that asks who it is, and wants its own request state
@@ -348,20 +391,7 @@ func TestParkedCallsEndpointGone(t *testing.T) {
 	modern := modernserver.New(t)
 	modern.Handle(mcp.MethodToolsCall, complete("modern"))
 	r := newModernRig(t, []string{raw.URL, modern.URL})
-	var at func(*query)
-	for i := range 64 { // a caller whom the legacy endpoint serves
-		at = func(q *query) { q.auth = fmt.Sprint("Bearer ", i) }
-		if v := r.decode(toolCall("t").with(at)); func() bool {
-			caps, err := r.caps.get(v.req.Capabilities)
-			if err != nil {
-				t.Fatal(err)
-			}
-			key := r.key(v.req, caps)
-			return r.groups["up"].order(&key)[0].id == EndpointID(raw.URL)
-		}() {
-			break
-		}
-	}
+	at := r.servedBy(raw.URL)
 	safe, tool := toolCall("safe").with(at), toolCall("t").with(at)
 	first, second := r.play(safe), r.play(tool)
 	raw.Close()
@@ -380,5 +410,74 @@ func TestParkedCallsEndpointGone(t *testing.T) {
 	}
 	if n := modern.Count(mcp.MethodToolsCall); n != 1 {
 		t.Errorf("the modern endpoint was called %d times", n)
+	}
+}
+
+// servedBy makes queries those of a caller whom an endpoint serves.
+func (r *rig) servedBy(url string) func(*query) {
+	r.t.Helper()
+	for i := range 64 {
+		at := func(q *query) { q.auth = fmt.Sprint("Bearer ", i) }
+		v := r.decode(toolCall("t").with(at))
+		caps, err := r.caps.get(v.req.Capabilities)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		key := r.key(v.req, caps)
+		if r.groups["up"].order(&key)[0].id == EndpointID(url) {
+			return at
+		}
+	}
+	r.t.Fatal("the endpoint serves nobody")
+	return nil
+}
+
+// A harmless request whose connections a legacy endpoint cuts goes on at the
+// other one, and so does any whose session it cuts while it is opened. What may
+// have run, and may not run twice, stays lost.
+func TestLegacyEndpointCuts(t *testing.T) {
+	prompt := query{method: mcp.MethodPromptsGet, params: `"name":"p"`}
+	for _, tt := range []struct {
+		name string
+		at   string // the method whose connection is cut
+		q    query
+		lost bool
+		away bool // so is the other endpoint
+	}{
+		{name: "a prompt", at: mcp.MethodPromptsGet, q: prompt},
+		{name: "a prompt, with nobody else there", at: mcp.MethodPromptsGet, q: prompt, lost: true, away: true},
+		{name: "the handshake of a prompt", at: mcp.MethodInitialize, q: prompt},
+		{name: "a tool", at: mcp.MethodToolsCall, q: toolCall("t"), lost: true},
+		{name: "the handshake of a tool", at: mcp.MethodInitialize, q: toolCall("t")},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			raw := rawserver.New(t, rawserver.Settings{NoEventIDs: true})
+			raw.Tool("t", func(c *rawserver.Call) { c.Text("legacy") })
+			for range 8 {
+				raw.Once(rawserver.ForMethod(tt.at), (*rawserver.Exchange).Drop)
+			}
+			modern := modernserver.New(t)
+			modern.Handle(mcp.MethodToolsCall, complete("modern"))
+			modern.Handle(mcp.MethodPromptsGet, complete("modern"))
+			r := newModernRig(t, []string{raw.URL, modern.URL})
+			at := r.servedBy(raw.URL)
+			if tt.away {
+				modern.Close()
+			}
+			if !tt.lost {
+				if got := r.play(tt.q.with(at)).text(t); got != "modern" {
+					t.Errorf("got %q", got)
+				}
+				return
+			}
+			_, _, err := r.mustBegin(tt.q.with(at)).finish()
+			var refusal *Refusal
+			if !errors.As(err, &refusal) || !refusal.MayHaveRun {
+				t.Errorf("got %v, want that it may have run", err)
+			}
+			if n := modern.Count(tt.q.method); n > 0 {
+				t.Errorf("the other endpoint got it %d times", n)
+			}
+		})
 	}
 }

@@ -265,16 +265,24 @@ func (c *call) watchTask() {
 	c.engine.wg.Add(1)
 	go func() {
 		defer c.engine.wg.Done()
-		for {
+		for failures := 0; failures < maxStrandings; {
 			c.mu.Lock()
 			interval := t.interval
 			c.mu.Unlock()
+			if failures > 0 {
+				interval = max(interval, breath<<(failures-1))
+			}
 			if !pause(ctx, interval) {
 				return
 			}
 			status, err := c.getTask(ctx, s, t)
-			if err != nil || status.Ended() {
+			switch {
+			case err != nil: // somebody in front may be in no mood; the task lives on
+				failures++
+			case status.Ended():
 				return // tasks/result says what has become of it
+			default:
+				failures = 0
 			}
 		}
 	}()
@@ -311,12 +319,18 @@ func taskCancel(dst, request, task []byte) []byte {
 // that brings it is waited for, a little, so that it can be cancelled. mu is
 // held.
 func (c *call) abandonTask(x *legacy.Exchange, why string) {
-	time.AfterFunc(taskGrace, func() {
+	ctx, cancel := context.WithCancel(c.engine.ctx)
+	c.stop = cancel // which follow calls once the exchange has ended
+	c.engine.wg.Add(1)
+	go func() {
+		defer c.engine.wg.Done()
+		defer cancel()
+		pause(ctx, taskGrace)
 		if !x.Ended() {
 			x.Cancel(why)
 		}
 		x.Abort()
-	})
+	}()
 }
 
 // nameless reports whether the server may have made a task without our knowing

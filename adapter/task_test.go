@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -181,6 +182,37 @@ func TestTaskIsCancelledBeforeItHasAName(t *testing.T) {
 	}
 }
 
+// Waiting for the name of a task that is to be cancelled is part of Shutdown: it
+// ends with it, and the server is told before.
+func TestShutdownEndsTheWaitForATasksName(t *testing.T) {
+	r := newRig(t, withTasks)
+	r.raw.TaskTool("long", 100, func(*rawserver.Task) {})
+	arrived := make(chan struct{})
+	r.raw.Once(rawserver.ForMethod(mcp.MethodToolsCall), func(x *rawserver.Exchange) {
+		close(arrived)
+		x.Silence()
+	})
+	v := r.mustBegin(toolCall("long"))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _, _ = v.finish() // ErrGone
+	}()
+	<-arrived
+	v.Gone()
+	<-ended
+	begun := time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
+	defer cancel()
+	r.Shutdown(ctx)
+	if took := time.Since(begun); took >= taskGrace*3/4 {
+		t.Errorf("Shutdown took %v of its 400ms", took)
+	}
+	if n := r.raw.Count(mcp.NotifyCancelled); n != 1 {
+		t.Errorf("the server was told %d times that nobody waits, want once", n)
+	}
+}
+
 // A task outlives the stream of tasks/result, also where its events have no ids:
 // it is asked for its result anew, and runs once.
 func TestTaskOutlivesItsStream(t *testing.T) {
@@ -238,6 +270,21 @@ func TestTaskIsSilentForLongerThanTheTimeout(t *testing.T) {
 	r := newRig(t, withTasks, func(s *Settings, _ *legacy.Settings, _ *rawserver.Settings) { s.Timeout = 400 * time.Millisecond })
 	r.raw.TaskTool("long", 100, func(task *rawserver.Task) {
 		task.Polled(9)
+		task.Text("done")
+	})
+	if got := r.play(toolCall("long")).text(t); got != "done" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// Errors in between say nothing of the task.
+func TestTaskThatCannotBeAskedForAWhile(t *testing.T) {
+	r := newRig(t, withTasks, func(s *Settings, _ *legacy.Settings, _ *rawserver.Settings) { s.Timeout = time.Second })
+	for range 3 {
+		r.raw.Once(rawserver.ForMethod(mcp.MethodTaskGet), func(x *rawserver.Exchange) { x.Reply(502, "") })
+	}
+	r.raw.TaskTool("long", 100, func(task *rawserver.Task) {
+		task.Polled(12)
 		task.Text("done")
 	})
 	if got := r.play(toolCall("long")).text(t); got != "done" {

@@ -24,11 +24,12 @@ func (e Era) String() string { return [...]string{"unknown", "legacy", "modern"}
 // Probe finds out which era a server is of, with a server/discover as a modern
 // client would send it, which harms no server. EraUnknown without an error: the
 // server has just now said nothing that would tell. An error is an
-// ErrUnreachable, an unauthorized StatusError, or ctx's.
+// ErrUnreachable, an unauthorized StatusError, ctx's, or ErrDeadline: the server
+// was silent for OpenTimeout, as a legacy one may be, or one that is busy.
 //
-// A server that stays silent for OpenTimeout counts as legacy, as one does that
-// answers anything but a result or an error that only modern servers know:
-// basic/transports/streamable-http, "Backward Compatibility".
+// A server counts as legacy that answers anything but a result or an error that
+// only modern servers know: basic/transports/streamable-http, "Backward
+// Compatibility".
 func (s *Server) Probe(ctx context.Context, creds Credentials) (Era, error) {
 	if !s.Lends() { // a process, or told to be HTTP+SSE
 		return EraLegacy, nil
@@ -95,9 +96,9 @@ func (s *Server) judge(ctx context.Context, err error) (Era, error) {
 			return EraUnknown, nil
 		}
 		return EraLegacy, nil
-	case errors.Is(err, ErrUnreachable):
+	case errors.Is(err, ErrUnreachable), errors.Is(err, ErrDeadline):
 		return EraUnknown, err
-	case errors.Is(err, ErrDeadline), errors.Is(err, ErrMalformed):
+	case errors.Is(err, ErrMalformed):
 		return EraLegacy, nil
 	}
 	return EraUnknown, nil // the connection broke

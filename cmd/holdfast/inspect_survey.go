@@ -83,7 +83,7 @@ func inspect(ctx context.Context, c *config.Config, environ []string, creds lega
 		return nil, err
 	}
 	era, err := server.Probe(ctx, creds)
-	if err != nil {
+	if err != nil && !errors.Is(err, legacy.ErrDeadline) {
 		return nil, err
 	}
 	if era == legacy.EraModern {
