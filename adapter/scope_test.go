@@ -2,6 +2,7 @@ package adapter
 
 import (
 	"testing"
+	"time"
 
 	"github.com/holdfast-mcp/holdfast/adapter/legacy"
 	"github.com/holdfast-mcp/holdfast/adapter/mcp"
@@ -78,4 +79,61 @@ func TestScopeCall(t *testing.T) {
 		t.Errorf("two calls have %d sessions, want two", n)
 	}
 	r.raw.Wait("both sessions to end", func() bool { return len(r.raw.Sessions()) == 0 })
+}
+
+// TestScopeSharedLateQuestion: what the server asks for a principal's call after
+// that was cancelled is put to no call of another's, on the one stream that all
+// have.
+func TestScopeSharedLateQuestion(t *testing.T) {
+	r := newRig(t, scoped(ScopeShared), oneStream)
+	left := make(chan *rawserver.Call, 1)
+	r.raw.Tool("leave", func(c *rawserver.Call) { left <- c })
+	running, gate := make(chan struct{}), make(chan struct{})
+	r.raw.Tool("work", func(c *rawserver.Call) {
+		close(running)
+		<-gate
+		c.Text("done")
+	})
+	listed := make(chan struct{})
+	r.raw.Hold(mcp.MethodPromptsList, listed) // of a call that keeps the session
+	list := r.mustBegin(query{method: mcp.MethodPromptsList}.with(as("Bearer c")))
+	first := r.mustBegin(toolCall("leave").with(as("Bearer a")))
+	var late *rawserver.Call
+	for late == nil {
+		_, _ = first.Next(time.Now().Add(10 * time.Millisecond))
+		select {
+		case late = <-left:
+		default:
+		}
+	}
+	first.Gone()
+	first.close()
+	r.raw.Wait("the cancellation", func() bool { return len(r.raw.Cancelled()) == 1 })
+	refusals := func() (n int) {
+		for _, m := range r.raw.Responses() {
+			if m.Error != nil {
+				n++
+			}
+		}
+		return n
+	}
+	late.Start(mcp.MethodElicit, askFor("secret"))
+	r.raw.Wait("the question to be refused", func() bool { return refusals() == 1 })
+	second := r.mustBegin(toolCall("work").with(as("Bearer b")))
+	_, _ = second.Next(time.Now().Add(10 * time.Millisecond))
+	<-running
+	late.Start(mcp.MethodElicit, askFor("secret"))
+	r.raw.Wait("the question to be refused", func() bool { return refusals() == 2 })
+	close(gate)
+	o, _, err := second.finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := o.text(t); got != "done" {
+		t.Errorf("the other's call came to %q", got)
+	}
+	close(listed)
+	if _, _, err := list.finish(); err != nil {
+		t.Error(err)
+	}
 }

@@ -62,7 +62,7 @@ func (e *entry) pick(eligible, asHome bool) *Session {
 		return nil // the home gives the places out, once it knows what there are
 	}
 	for _, s := range e.sessions {
-		if !alone || s.eligible == 0 {
+		if !alone || s.eligible == 0 && !s.spent {
 			e.lend(s, eligible)
 			return s
 		}
@@ -293,16 +293,40 @@ func (e *entry) take(s *Session, eligible bool) (news *parcel) {
 			news = s.giveBack()
 		}
 	}
-	if s.eligible == 0 && len(e.waiters) > 0 && slices.Contains(e.sessions, s) {
+	if s.eligible == 0 && !s.spent && len(e.waiters) > 0 && slices.Contains(e.sessions, s) {
 		turn := e.waiters[0]
 		e.waiters = e.waiters[1:]
 		e.lend(s, true)
 		turn <- s
 	}
-	if e.key.Ephemeral && s.users == 0 && e.remove(s) {
+	if (e.key.Ephemeral || s.spent) && s.users == 0 && e.remove(s) {
 		e.server.background(func() { e.server.end(s) })
 	}
 	return news
+}
+
+// spend takes a session of a shared key out of the pool when an eligible call on
+// it has ended without a response: what the server asks late would find the next
+// call alone, which may be another principal's. Calls in flight go on, and the
+// session ends with the last.
+func (e *entry) spend(s *Session) {
+	e.mu.Lock()
+	was := s.spent
+	s.spent = true
+	e.mu.Unlock()
+	if was {
+		return
+	}
+	waiters := e.unpool(s)
+	e.server.background(func() { // the caller may hold what a listener needs
+		s.endListeners(ErrSessionGone)
+		if s.reach() {
+			e.server.tellAll(&parcel{kind: tellDrain, id: s.id})
+		}
+	})
+	for _, turn := range waiters {
+		turn <- nil
+	}
 }
 
 // remove takes a session off the entry. It reports whether it was there. mu is

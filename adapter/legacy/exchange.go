@@ -50,6 +50,7 @@ type Exchange struct {
 	phase   phase
 	woken   atomic.Bool
 	vacated atomic.Bool
+	settled atomic.Bool     // the server has nothing more to ask for it
 	current jsonrpc.Message // the message that is being delivered
 	asked   bool            // a question was delivered since Run began
 	named   string          // the session id of an answer to initialize
@@ -59,6 +60,7 @@ type Exchange struct {
 	spoilt  error           // why the session's channel will bring no response; guarded by session.mu
 
 	continues bool   // another request may go on with it, in its place on the session
+	follows   bool   // it goes on with another request: Next made it
 	also      string // another id under which messages for it come, without quotes, or ""; guarded by session.mu
 }
 
@@ -299,6 +301,7 @@ func (x *Exchange) resumable(err error) bool {
 // respond ends the exchange with its response.
 func (x *Exchange) respond(m *jsonrpc.Message, borrowed bool) {
 	if x.session.end(x) {
+		x.settled.Store(!x.continues || x.follows || m.Error != nil) // else it has become a task
 		if !x.continues {
 			// Before the client hears of it: its next call finds this place free.
 			x.vacate()
@@ -329,7 +332,11 @@ func (x *Exchange) fail(err error) bool {
 		return false
 	}
 	x.dropConn()
-	x.sink.Fail(asBroken(err))
+	err = asBroken(err)
+	// What it goes on with may run all the same.
+	x.settled.Store(x.resumed == nil && !x.follows &&
+		(errors.Is(err, ErrUnreachable) || errors.Is(err, ErrSessionGone) || errors.As(err, &status) && status.Status < 500))
+	x.sink.Fail(err)
 	return true
 }
 
@@ -365,6 +372,9 @@ func (x *Exchange) Finish() {
 	}
 	x.sse.free()
 	x.rest = nil
+	if x.phase == phaseUnsent && !x.follows {
+		x.settled.Store(true)
+	}
 	if c := x.takeConn(); c != nil {
 		if complete && !x.aborted() && x.phase >= phaseJSON {
 			x.session.server.endpoint.release(c)

@@ -315,18 +315,23 @@ func (e *entry) lose(s *Session) {
 
 // drain takes a session out of the pool, on which calls go on.
 func (e *entry) drain(s *Session) {
+	for _, turn := range e.unpool(s) {
+		turn <- nil
+	}
+	s.endListeners(ErrSessionGone) // they go to the other session
+}
+
+// unpool is drain, but for those who wait for a session, whom it returns, and
+// those who listen on this one.
+func (e *entry) unpool(s *Session) (waiters []chan *Session) {
 	e.mu.Lock()
+	defer e.mu.Unlock()
 	if here := e.remove(s); here {
 		s.adopted, s.apart = true, true
 		e.adopted = append(e.adopted, s)
 	}
-	waiters := e.waiters
-	e.waiters = nil
-	e.mu.Unlock()
-	for _, turn := range waiters {
-		turn <- nil
-	}
-	s.endListeners(ErrSessionGone) // they go to the other session
+	waiters, e.waiters = e.waiters, nil
+	return waiters
 }
 
 // heldBy: a peer has opened the session's GET stream. Where this replica has one

@@ -136,7 +136,7 @@ func (s *Session) use() parcel {
 	e := s.entry
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	answer := parcel{kind: sayUsing, holder: s.holder, eligible: uint64(s.own()), life: s.life, freed: s.freed}
+	answer := parcel{kind: sayUsing, holder: s.holder, eligible: uint64(s.own()), life: s.life, freed: s.freed, closing: s.spent}
 	// A session that takes no new calls is used only while it is; the others may
 	// be used again at any time.
 	answer.flag = s.users > s.elsewhere() || !s.adopted && time.Since(s.lastUse) < e.server.settings.IdleTTL

@@ -220,6 +220,9 @@ func (s *Server) heed(from string, p *parcel) {
 	case tellOrphans:
 		session.noteOrphans(from, int(p.number))
 	case tellFree:
+		if p.closing { // first: the place is nobody's any more
+			session.entry.drain(session)
+		}
 		session.entry.free(session, from, p.life, p.freed)
 	case tellPlaced:
 		session.entry.placed(session, from, p.life, p.freed)

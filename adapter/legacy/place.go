@@ -140,7 +140,7 @@ func (s *Session) giveBack() *parcel {
 	}
 	s.places--
 	s.freed++
-	return &parcel{kind: tellFree, id: s.id, life: s.life, freed: s.freed}
+	return &parcel{kind: tellFree, id: s.id, life: s.life, freed: s.freed, closing: s.spent}
 }
 
 // returned is how many places of a session another replica has given back, in
@@ -232,6 +232,9 @@ func (e *entry) takeBackLater(s *Session) {
 func (e *entry) takeBack(ctx context.Context, s *Session) {
 	for _, r := range e.server.askAll(ctx, &parcel{kind: askUsing, id: s.id}) {
 		if r.kind == sayUsing && r.life != 0 {
+			if r.closing {
+				e.drain(s)
+			}
 			e.free(s, r.from, r.life, r.freed)
 		}
 	}
@@ -280,6 +283,9 @@ func (e *entry) freeLost() {
 	}
 	e.mu.Unlock()
 	for _, s := range free {
+		if e.key.Shared && !away { // how its call has ended, nobody says
+			e.spend(s)
+		}
 		e.release(s, true)
 	}
 }
@@ -307,6 +313,9 @@ func (e *entry) recount(ctx context.Context) {
 				e.mu.Unlock()
 				if !lost {
 					break
+				}
+				if e.key.Shared {
+					e.spend(s)
 				}
 				e.release(s, true)
 			}

@@ -255,8 +255,13 @@ func (s *Session) attributeLater(x *Exchange, m *jsonrpc.Message) {
 }
 
 // keepOrphan keeps an input request for the session's next eligible call, on
-// whatever replica that comes. It reports false where one is here already.
+// whatever replica that comes. It reports false where one is here already. Where
+// principals share the session it keeps none: the next call may be another's.
 func (s *Session) keepOrphan(x *Exchange, m *jsonrpc.Message) bool {
+	if s.entry.key.Shared {
+		s.refuse(m, jsonrpc.CodeInternal, "the call that the request could belong to has ended")
+		return true
+	}
 	s.mu.Lock()
 	for _, y := range s.calls {
 		if y.eligible && y != x {

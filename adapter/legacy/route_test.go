@@ -199,3 +199,56 @@ func TestResponsesFindTheirCall(t *testing.T) {
 		t.Errorf("after its end it was given %q", got)
 	}
 }
+
+// Where principals share a session, what the server asks after a call has ended
+// without a response reaches no other call: neither one that runs by then nor the
+// next.
+func TestLateQuestionOfASharedSession(t *testing.T) {
+	p := newPool(t, nil)
+	key := p.key("a")
+	key.Shared = true
+	s := mustAcquire(t, p.Server, key, false) // a call of somebody's goes on throughout
+	defer s.Return(false)
+	lent := func() *Session {
+		t.Helper()
+		return mustAcquire(t, p.Server, key, true)
+	}
+	run := func(s *Session) (*Exchange, *sink) {
+		k := &sink{}
+		return s.Prepare(p.NextID(), k, nil, true, true, mcp.LevelNone), k
+	}
+	x, _ := run(lent())
+	x.respond(&jsonrpc.Message{ID: x.AppendID(nil), Result: []byte(`{}`)}, false)
+	x.Finish()
+	unsent, _ := run(lent())
+	unsent.Finish()
+	x, _ = run(lent())
+	if x.Session() != s {
+		t.Fatal("a call that has ended in good order, or was never sent, has cost a session")
+	}
+	x.phase = phaseHead // it was sent
+	x.Cancel("enough")
+	x.Finish()
+	s.route(nil, question(1), false)
+	p.raw.Wait("the refusal", func() bool { return p.refusals() == 1 })
+	if s.HasOrphans() {
+		t.Error("the question waits for whoever comes next")
+	}
+	y, k := run(lent())
+	s.route(nil, question(2), false)
+	p.raw.Wait("the refusal", func() bool { return p.refusals() == 2 })
+	if got := k.taken(); got != "" || y.Session() == s {
+		t.Errorf("another call was given %q", got)
+	}
+	// What waits for a place gets a session of its own, too.
+	y.phase = phaseHead
+	y.Finish()
+	if n := p.Sessions(); n > 2 {
+		t.Errorf("%d sessions are on the books", n)
+	}
+	if z := lent(); z == y.Session() || z == s {
+		t.Error("a call runs where another's question may come")
+	} else {
+		z.Return(true)
+	}
+}

@@ -59,6 +59,7 @@ type Session struct {
 	adopted  bool                // it serves calls that began elsewhere or earlier, and no others
 	apart    bool                // and will serve no others: another session is the key's
 	kept     bool                // taken over from a replica that ended: calls that were let go may come back to it
+	spent    bool                // an eligible call of a shared key ended here, of which the server may still ask something
 	ending   bool                // it is being found out whether peers use it
 	holder   string              // the replica that has the GET stream and may DELETE, or "": not known
 	remote   map[string]int      // of eligible, those of other replicas, where this one is the home
@@ -142,7 +143,12 @@ func (s *Session) end(x *Exchange) bool {
 func (s *Session) Return(eligible bool) { s.entry.release(s, eligible) }
 
 // release gives the exchange's place on the session back.
-func (s *Session) release(x *Exchange) { s.entry.release(s, x.eligible) }
+func (s *Session) release(x *Exchange) {
+	if x.eligible && s.entry.key.Shared && !x.settled.Load() {
+		s.entry.spend(s)
+	}
+	s.entry.release(s, x.eligible)
+}
 
 // markGone: the server answered 404. Calls in flight may still end on their
 // own streams; new ones get a new session.

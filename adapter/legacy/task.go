@@ -50,7 +50,7 @@ func (x *Exchange) Continues(also string) {
 // too. The driver of x still calls its Finish. Finish undoes Next.
 func (x *Exchange) Next(id uint64, also string) *Exchange {
 	s := x.session
-	next := &Exchange{sink: x.sink, id: id, askable: x.askable, eligible: x.eligible, continues: true, creds: x.creds}
+	next := &Exchange{sink: x.sink, id: id, askable: x.askable, eligible: x.eligible, continues: true, follows: true, creds: x.creds}
 	next.session = s
 	if s.channel != nil {
 		next.woke = make(chan struct{}, 1)
