@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"sync"
 	"testing"
 	"time"
 
@@ -88,13 +89,13 @@ func TestScopeSharedLateQuestion(t *testing.T) {
 	r := newRig(t, scoped(ScopeShared), oneStream)
 	left := make(chan *rawserver.Call, 1)
 	r.raw.Tool("leave", func(c *rawserver.Call) { left <- c })
-	running, gate := make(chan struct{}), make(chan struct{})
+	gate, listed := make(chan struct{}), make(chan struct{})
+	open := sync.OnceFunc(func() { close(gate); close(listed) })
+	defer open()
 	r.raw.Tool("work", func(c *rawserver.Call) {
-		close(running)
 		<-gate
 		c.Text("done")
 	})
-	listed := make(chan struct{})
 	r.raw.Hold(mcp.MethodPromptsList, listed) // of a call that keeps the session
 	list := r.mustBegin(query{method: mcp.MethodPromptsList}.with(as("Bearer c")))
 	first := r.mustBegin(toolCall("leave").with(as("Bearer a")))
@@ -121,10 +122,10 @@ func TestScopeSharedLateQuestion(t *testing.T) {
 	r.raw.Wait("the question to be refused", func() bool { return refusals() == 1 })
 	second := r.mustBegin(toolCall("work").with(as("Bearer b")))
 	_, _ = second.Next(time.Now().Add(10 * time.Millisecond))
-	<-running
+	r.raw.Wait("the other's call", func() bool { return r.raw.ToolCalls("work") == 1 })
 	late.Start(mcp.MethodElicit, askFor("secret"))
 	r.raw.Wait("the question to be refused", func() bool { return refusals() == 2 })
-	close(gate)
+	open()
 	o, _, err := second.finish()
 	if err != nil {
 		t.Fatal(err)
@@ -132,7 +133,6 @@ func TestScopeSharedLateQuestion(t *testing.T) {
 	if got := o.text(t); got != "done" {
 		t.Errorf("the other's call came to %q", got)
 	}
-	close(listed)
 	if _, _, err := list.finish(); err != nil {
 		t.Error(err)
 	}

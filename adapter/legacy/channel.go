@@ -15,9 +15,9 @@ import (
 type channel interface {
 	// post sends a message. ErrUnreachable says that not one byte of it went out,
 	// ErrUnsent that none will any more. It returns once the server has taken the
-	// message; with later, it may return before, taken being false, and later is
-	// told if the server does not take it.
-	post(ctx context.Context, creds Credentials, text []byte, later func(error)) (taken bool, err error)
+	// message; where that is the request of an exchange, it may return before,
+	// taken being false, and spoils the exchange if the server does not take it.
+	post(ctx context.Context, creds Credentials, text []byte, x *Exchange) (taken bool, err error)
 	// try sends a message that can go out at once, without waiting for anything.
 	// It reports whether it has.
 	try(text []byte) bool
@@ -65,7 +65,7 @@ func (x *Exchange) post(ctx context.Context, c channel, dial bool) error {
 			return ErrDeadline
 		}
 	} else {
-		taken, err := c.post(ctx, x.creds, x.message, x.spoil)
+		taken, err := c.post(ctx, x.creds, x.message, x)
 		switch {
 		case err != nil && ctx.Err() != nil && errors.Is(err, ErrUnreachable):
 			return err

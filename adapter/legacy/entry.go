@@ -81,7 +81,7 @@ func (e *entry) lend(s *Session, eligible bool) {
 // acquire lends a session. asHome says that it is for a peer that takes this
 // replica for the key's home. again says that the entry is of no more use.
 func (e *entry) acquire(ctx context.Context, eligible bool, creds Credentials, asHome bool) (s *Session, again bool, err error) {
-	for checked := false; ; {
+	for checked, waited := false, false; ; {
 		e.mu.Lock()
 		if e.shutDown {
 			e.mu.Unlock()
@@ -118,8 +118,12 @@ func (e *entry) acquire(ctx context.Context, eligible bool, creds Credentials, a
 			continue
 		}
 		// Eligible, and every session has an eligible call already.
-		set, lent := e.server.settings, e.lentOut()
-		if set.QueueEligible || len(e.sessions)+e.opening >= set.MaxPerKey || !e.server.reserve() {
+		lent := e.lentOut()
+		behind := len(e.waiters) > 0 && !waited
+		if behind && e.room() {
+			e.wakeFirst()
+		}
+		if behind || !e.room() || !e.server.reserve() {
 			if lent != nil {
 				e.takeBackLater(lent)
 			}
@@ -127,6 +131,7 @@ func (e *entry) acquire(ctx context.Context, eligible bool, creds Credentials, a
 			if s != nil || err != nil {
 				return s, false, err
 			}
+			waited = true
 			continue
 		}
 		if lent != nil && !checked {
@@ -148,8 +153,28 @@ func (e *entry) acquire(ctx context.Context, eligible bool, creds Credentials, a
 			e.lend(s, eligible)
 			err = e.add(s)
 		}
+		if err != nil {
+			e.wakeFirst()
+		}
 		e.mu.Unlock()
 		return s, false, err
+	}
+}
+
+// room reports whether an eligible call may open one more session, as far as the
+// key's other sessions go, and sessions.max was at the moment. mu is held.
+func (e *entry) room() bool {
+	set := e.server.settings
+	return !set.QueueEligible && len(e.sessions)+e.opening < set.MaxPerKey && int(e.server.sessions.Load()) < set.MaxSessions
+}
+
+// wakeFirst has the call that waits longest look again: there may be room for a
+// new session. mu is held.
+func (e *entry) wakeFirst() {
+	if len(e.waiters) > 0 {
+		turn := e.waiters[0]
+		e.waiters = e.waiters[1:]
+		turn <- nil
 	}
 }
 
@@ -262,7 +287,11 @@ func (e *entry) wait(ctx context.Context) (*Session, error) {
 	e.mu.Unlock()
 	if s := <-turn; s != nil { // it was lent at the same moment
 		e.release(s, true)
+		return nil, err
 	}
+	e.mu.Lock()
+	e.wakeFirst()
+	e.mu.Unlock()
 	return nil, err
 }
 

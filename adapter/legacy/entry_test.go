@@ -522,3 +522,53 @@ func TestHandshakeThatFailsLateLeavesNoSession(t *testing.T) {
 		})
 	}
 }
+
+// Who queues because a session is being opened gets its turn when that fails,
+// before whoever comes later.
+func TestFailedOverflowWakesWhoWaits(t *testing.T) {
+	p := newPool(t, func(s *Settings) { s.PushesOnGET, s.MaxPerKey = true, 2 })
+	p.acquire("a", true) // and stays
+	arrived, gate := hold(p.raw, "initialize", func(x *rawserver.Exchange) bool {
+		x.Reply(http.StatusServiceUnavailable, "busy")
+		return true
+	})
+	failed := make(chan error, 1)
+	go func() {
+		_, err := p.Acquire(t.Context(), p.key("a"), true, nil)
+		failed <- err
+	}()
+	<-arrived
+	queued := p.acquireAll(1, "wait", func(int) (*Session, error) { return p.Acquire(t.Context(), p.key("a"), true, nil) })
+	close(gate)
+	var status *StatusError
+	if err := <-failed; !errors.As(err, &status) || status.Status != 503 {
+		t.Errorf("the first was told %v, want HTTP 503", err)
+	}
+	if r := <-queued; r.err != nil {
+		t.Errorf("the second was told %v", r.err)
+	}
+}
+
+// A call that finds others waiting has the first of them look again, and queues.
+func TestNewcomerQueues(t *testing.T) {
+	p := newPool(t, func(s *Settings) { s.PushesOnGET, s.MaxPerKey = true, 1 })
+	one := p.acquire("a", true)
+	queued := p.acquireAll(1, "wait", func(int) (*Session, error) { return p.Acquire(t.Context(), p.key("a"), true, nil) })
+	e := p.entryOf("a")
+	e.mu.Lock()
+	p.settings.MaxPerKey = 2 // there is room, of which nobody has heard
+	e.mu.Unlock()
+	late := make(chan lent, 1)
+	go func() {
+		s, err := p.Acquire(t.Context(), p.key("a"), true, nil)
+		late <- lent{s, err}
+	}()
+	first := <-queued
+	if first.err != nil || first.session == one {
+		t.Fatalf("the first in the queue was told %v", first.err)
+	}
+	first.session.Return(true)
+	if r := <-late; r.err != nil || r.session != first.session {
+		t.Errorf("the newcomer was told %v", r.err)
+	}
+}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
-	"time"
 )
 
 // events is the channel of the HTTP+SSE transport: messages come on an event
@@ -116,20 +115,20 @@ func (e *events) try([]byte) bool { return false }
 
 // post implements channel. Some servers answer the POST of a request only when
 // they have answered the request itself, however long that takes.
-func (e *events) post(ctx context.Context, creds Credentials, text []byte, later func(error)) (taken bool, err error) {
+func (e *events) post(ctx context.Context, creds Credentials, text []byte, x *Exchange) (taken bool, err error) {
 	p, err := e.session.startPost(ctx, creds, text)
 	if err != nil {
 		return false, err
 	}
-	if later == nil {
+	if x == nil {
 		err = e.judge(p.WaitLong(ctx))
 		return err == nil, err
 	}
 	e.session.server.background(func() {
 		stop := context.AfterFunc(e.ended, p.Abort)
 		defer stop()
-		if err := e.judge(p.Wait(time.Time{})); err != nil {
-			later(err)
+		if err := e.judge(p.waitFor(x)); err != nil {
+			x.spoil(err)
 		}
 	})
 	return false, nil

@@ -91,6 +91,7 @@ func overSSE() http.Handler {
 type plainSSE struct {
 	lose chan struct{} // ends a stream; may be nil
 	slow chan struct{} // holds the answers to POSTs of requests back until it is closed; may be nil
+	left chan struct{} // gets one for each of them that was given up; may be nil
 
 	mu      sync.Mutex
 	streams []chan string
@@ -140,6 +141,9 @@ func (p *plainSSE) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-p.slow:
 		case <-r.Context().Done():
+			if p.left != nil {
+				p.left <- struct{}{}
+			}
 		}
 	}
 	w.WriteHeader(http.StatusAccepted)
@@ -246,6 +250,23 @@ func TestHTTPSSEPostIsAnsweredLate(t *testing.T) {
 	}
 	<-d.ended
 	close(plain.slow)
+}
+
+// A POST that is never answered costs its connection no longer than the request
+// and a while.
+func TestHTTPSSEPostIsNeverAnswered(t *testing.T) {
+	plain := &plainSSE{slow: make(chan struct{}), left: make(chan struct{}, 1)}
+	web := newSite(t, plain)
+	s := onSite(t, web, TransportSSE)
+	s.settings.PostTimeout = 30 * time.Millisecond
+	if got := toolText(t, s, "any"); got != "any" {
+		t.Errorf("the tool says %q", got)
+	}
+	select {
+	case <-plain.left:
+	case <-time.After(10 * time.Second):
+		t.Error("the connection is still waited on")
+	}
 }
 
 // A server that no longer knows the session has not run the request: it may be

@@ -66,8 +66,18 @@ func (s *Session) takeBroken(text []byte, err error) {
 		x.spoil(fmt.Errorf("%w: %w", ErrMalformed, err))
 		return
 	}
-	s.server.noisy.Warn().Err(err).Str("upstream", s.server.settings.Name).Bytes("text", text[:min(len(text), maxShown)]).
-		Msg("skipped what is no message")
+	line := s.server.noisy.Warn().Err(err).Str("upstream", s.server.settings.Name).Int("bytes", len(text))
+	if !likeJSON(text) {
+		line = line.Bytes("text", text[:min(len(text), maxShown)])
+	}
+	line.Msg("skipped what is no message")
+}
+
+// likeJSON reports whether a text may be of a message, which may say what a user
+// has answered: no more of it is logged than its size.
+func likeJSON(text []byte) bool {
+	text = bytes.TrimLeft(text, "[ \t\r")
+	return len(text) > 0 && (text[0] == '{' || text[0] == '"')
 }
 
 // maxShown bounds what is logged of a text that is no message.

@@ -134,6 +134,28 @@ func (p *Posting) Abort() {
 	}
 }
 
+// waitFor is Wait for as long as the exchange lasts whose request was posted, and
+// at least for Settings.PostTimeout more: a server may answer on its stream and
+// never here. The Posting is over then.
+func (p *Posting) waitFor(x *Exchange) error {
+	timeout := p.session.server.settings.PostTimeout
+	for ended := false; ; ended = x.Ended() {
+		if err := p.Wait(time.Now().Add(timeout)); !errors.Is(err, ErrDeadline) {
+			return err
+		}
+		if ended {
+			p.giveUp()
+			return nil
+		}
+	}
+}
+
+// giveUp ends a Posting that is waited for in vain.
+func (p *Posting) giveUp() {
+	p.conn.close()
+	p.conn.free()
+}
+
 // Post sends a notification or an answer and waits until the server has taken
 // it, at most for Settings.PostTimeout.
 func (s *Session) Post(ctx context.Context, creds Credentials, text []byte) error {
@@ -152,7 +174,6 @@ func (p *Posting) WaitLong(ctx context.Context) error {
 	if err := p.Wait(time.Now().Add(timeout)); !errors.Is(err, ErrDeadline) {
 		return err
 	}
-	p.conn.close()
-	p.conn.free()
+	p.giveUp()
 	return fmt.Errorf("%w: no answer to a POST within %v", ErrBroken, timeout)
 }

@@ -95,7 +95,7 @@ func (p *pipes) try(text []byte) bool {
 }
 
 // post implements channel.
-func (p *pipes) post(ctx context.Context, _ Credentials, text []byte, _ func(error)) (taken bool, err error) {
+func (p *pipes) post(ctx context.Context, _ Credentials, text []byte, _ *Exchange) (taken bool, err error) {
 	l := line(text)
 	defer freeSpace(l)
 	err = p.process.Write(ctx, *l, p.session.server.settings.WriteTimeout)

@@ -165,3 +165,24 @@ func running(t testing.TB, pid int) bool {
 	_, after, _ := strings.Cut(string(stat), ") ")
 	return !strings.HasPrefix(after, "Z")
 }
+
+// What may be a message, with what a user has answered, is not logged.
+func TestBrokenMessageIsNotLogged(t *testing.T) {
+	s, log := onStdio(t, "script", nil)
+	e, err := s.entry(stdioKey(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	session := s.newSession(e, nil)
+	for _, text := range []string{
+		"My server, version 1", `{"method":"x","params":{"pin":"1234`, ` [{"pin":"1234"`, `"pin":"1234",`, `[{"pin":"1234"}]`,
+	} {
+		session.take([]byte(text))
+	}
+	if log.has("1234") {
+		t.Error("the log has what was answered")
+	}
+	if !log.has("My server, version 1") || !log.has(`"bytes":35`) {
+		t.Errorf("the log does not have what was skipped: %s", log.text.String())
+	}
+}

@@ -39,6 +39,14 @@ func act(what string) int {
 		signal.Ignore(syscall.SIGTERM)
 		fmt.Println("ready")
 		select {}
+	case "deaf": // it stops reading in the middle of a line, and runs on
+		fmt.Println("ready")
+		_, _ = os.Stdin.Read(make([]byte, 1))
+		_ = os.Stdin.Close()
+		fmt.Println("bye")
+		asked := make(chan os.Signal, 1)
+		signal.Notify(asked, syscall.SIGTERM)
+		<-asked
 	case "polite": // it ends on SIGTERM only
 		asked := make(chan os.Signal, 1)
 		signal.Notify(asked, syscall.SIGTERM)

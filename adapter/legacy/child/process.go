@@ -164,6 +164,17 @@ func (p *Process) giveUp(why error) error {
 	return p.broken
 }
 
+// leave is giveUp for a process that takes nothing more, and may run on: what it
+// has said can still be read.
+func (p *Process) leave(why error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.broken == nil && !p.closed {
+		p.broken = why
+		_ = p.stdout.SetReadDeadline(time.Now().Add(drain))
+	}
+}
+
 // Story says how the process has ended and what it said last on standard error.
 // It waits for its end at most for the given time.
 func (p *Process) Story(wait time.Duration) string {

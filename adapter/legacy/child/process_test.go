@@ -110,6 +110,34 @@ func TestLastWords(t *testing.T) {
 	}
 }
 
+// A process that takes half a line and no more is of no more use, though it runs:
+// who reads it learns of that, after what it has said.
+func TestCutLineIsTheEnd(t *testing.T) {
+	p := start(t, "deaf", time.Millisecond, nil)
+	next(t, p)
+	if !p.TryWrite(append(bytes.Repeat([]byte("x"), 1<<20), '\n'), time.Minute) {
+		t.Fatal("an empty pipe takes nothing")
+	}
+	if got := next(t, p); got != "bye" {
+		t.Errorf("it says %q", got)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := p.Next()
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, ErrCut) {
+			t.Errorf("its end is %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("it is still read")
+		p.Close(t.Context())
+		<-ended
+	}
+}
+
 // What does not fit the pipe follows, in order with what comes after.
 func TestWhatDoesNotFitFollows(t *testing.T) {
 	p := start(t, "echo", time.Minute, nil)

@@ -127,6 +127,8 @@ func (p *Process) writeRest(rest []byte, timeout time.Duration) error {
 		return nil
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		err = p.giveUp(ErrNotRead)
+	default:
+		p.leave(fmt.Errorf("%w: %w", ErrCut, err))
 	}
 	return fmt.Errorf("%w: %w", ErrCut, err)
 }
