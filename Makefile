@@ -52,7 +52,8 @@ demo: ## a stateless client uses a legacy server that asks it things
 
 .PHONY: test
 test: ## all tests but those that need more than Go; the black-box ones over every transport, on one replica and, two ways, on three
-	$(GO) test -count=1 ./... # test/e2e builds the binary itself, which the test cache does not see
+	$(GO) test -count=1 $$($(GO) list ./... | grep -v /test/e2e)
+	$(GO) test -count=1 -parallel 6 ./test/e2e/ # builds the binary itself, which the test cache does not see
 	HOLDFAST_E2E_UPSTREAM=sse $(GO) test -count=1 -parallel 6 -skip '$(ANY_UPSTREAM)' ./test/e2e/ # servers over HTTP+SSE
 	HOLDFAST_E2E_UPSTREAM=stdio $(GO) test -count=1 -parallel 6 -skip '$(ANY_UPSTREAM)' ./test/e2e/ # servers that are processes
 	HOLDFAST_E2E=cluster $(GO) test -count=1 -parallel 6 ./test/e2e/ # three replicas, an embedded NATS cluster
@@ -62,7 +63,8 @@ test: ## all tests but those that need more than Go; the black-box ones over eve
 
 .PHONY: race
 race: ## all tests under the race detector, with one replica (needs a C compiler)
-	CGO_ENABLED=1 $(GO) test -race -count=1 ./...
+	CGO_ENABLED=1 $(GO) test -race -count=1 $$($(GO) list ./... | grep -v /test/e2e)
+	CGO_ENABLED=1 $(GO) test -race -count=1 -parallel 6 ./test/e2e/
 
 .PHONY: conformance
 conformance: ## the official conformance suite (needs npm)

@@ -65,6 +65,7 @@ type call struct {
 	resent     bool // it was, after which the server has asked nothing more
 	restart    bool // the request has met no session, and is sent once more
 	retried    bool
+	posting    int             // deliveries of answers under way: the client does not send them again
 	mayHaveRun bool            // it was sent before, and its answer lost
 	keptBytes  int64           // guarded by the registry's mu
 	keptUntil  time.Time       // likewise

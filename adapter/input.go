@@ -192,9 +192,11 @@ func (c *call) give(in *input, value []byte) {
 	}
 	a := answer{in: in, text: text}
 	d := &delivery{x: c.x, session: c.x.Session(), answers: []answer{a}, creds: c.creds}
+	c.posting++
 	c.engine.wg.Add(1)
 	go func() {
 		defer c.engine.wg.Done()
+		defer c.posted()
 		c.deliverAll(c.engine.ctx, d, nil)
 	}()
 }

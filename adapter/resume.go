@@ -288,10 +288,12 @@ func (c *call) goDeliver(d *delivery, pending *legacy.Posting) {
 	if c.stop = cancel; c.phase == done { // nobody is served by it any more
 		cancel()
 	}
+	c.posting++
 	c.engine.wg.Add(1)
 	go func() {
 		defer c.engine.wg.Done()
 		defer cancel()
+		defer c.posted()
 		if pending == nil {
 			c.raiseLevel(ctx, d.session, d.creds)
 		}
@@ -299,6 +301,14 @@ func (c *call) goDeliver(d *delivery, pending *legacy.Posting) {
 			c.sendHeld(ctx)
 		}
 	}()
+}
+
+// posted ends a delivery of answers.
+func (c *call) posted() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.posting--
+	c.wake()
 }
 
 // deliverAll posts answers one after the other. It reports whether the server

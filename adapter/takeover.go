@@ -272,9 +272,11 @@ func (c *call) takeOver(ctx context.Context, left *estate, answered []answer, r 
 	if len(answered) > 0 {
 		c.parkAt = c.parkAt.Add(c.engine.settings.Gather)
 	}
+	c.posting++
 	c.watchTask()
 	c.wake()
 	c.mu.Unlock()
+	defer c.posted()
 	if over {
 		if !elsewhere { // else another replica goes on with the same request
 			x.Cancel("the client has gone")
