@@ -210,7 +210,11 @@ func (p *port) Status() (bool, string) {
 }
 
 // Patience implements Bus.
-func (p *port) Patience() time.Duration { return p.lan.patience }
+func (p *port) Patience() time.Duration {
+	p.lan.mu.Lock()
+	defer p.lan.mu.Unlock()
+	return p.lan.patience
+}
 
 // Tell implements Bus.
 func (p *port) Tell(replica string, kind Kind, message []byte) {

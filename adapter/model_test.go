@@ -101,7 +101,7 @@ const modelText = "a=1 b=2"
 
 func runModel(t *testing.T, events []happening, calm bool) {
 	m := &model{calm: calm, replicas: newReplicas(t, 2), gate: make(chan struct{}, 16), q: toolCall("tool")}
-	m.lan.patience = 300 * time.Millisecond
+	m.lan.change(func() { m.lan.patience = 300 * time.Millisecond })
 	m.raw.Tool("tool", func(c *rawserver.Call) {
 		step := func() {
 			m.idle.Store(true)
