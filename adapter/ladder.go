@@ -207,6 +207,9 @@ func (e *Engine) succeed(ctx context.Context, up *upstream, req *Request, caps *
 	case !complete || ctx.Err() != nil:
 		return errAway // silence is no answer: the round asks again
 	}
+	if t.Owner == e.settings.Replica { // whoever had the call after this one is gone
+		denied = e.calls.gaveUp(t.Call)
+	}
 	if _, _, gone := e.ownerLease(t.Owner); !gone && !denied {
 		return errAway
 	}

@@ -211,6 +211,24 @@ func TestLateOwner(t *testing.T) {
 	})
 }
 
+// A call that was taken over from an owner goes on there again, once whoever
+// took it over is gone.
+func TestOwnerInheritsItsOwnCall(t *testing.T) {
+	t.Parallel()
+	f, q, first, second := lateOwner(t)
+	owner, taker := f.rigs[0], f.rigs[1]
+	eventually(t, "the late owner to give up", func() bool { return owner.calls.get(owner.tokenOf(first)) == nil })
+	f.die(taker)
+	f.giveUp()
+	again := owner.served(q.retry(first, accept("elicitation-1", "name", "Ada")), ServedTakenOver)
+	if again.asked(t) != second.asked(t) {
+		t.Errorf("asked %q, and %q for the same retry", again.asked(t), second.asked(t))
+	}
+	if got := owner.play(q.retry(again, accept("elicitation-2", "title", "Dr"))).text(t); got != "Dr Ada" {
+		t.Errorf("got %q", got)
+	}
+}
+
 // Two sides of a split that both hold a lease may both have a call. When they
 // hear each other again, the one that had it earlier gives it up without a word.
 func TestOwnersMeet(t *testing.T) {

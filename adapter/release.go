@@ -191,6 +191,13 @@ func (r *registry) left(id [16]byte) {
 	r.markAway(id)
 }
 
+// gaveUp reports whether a call was here and goes on elsewhere.
+func (r *registry) gaveUp(id [16]byte) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.isAway(id)
+}
+
 // lapsed takes the released calls off the books whose clients did not come
 // back.
 func (r *registry) lapsed(now int64) []*record {

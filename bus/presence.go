@@ -69,9 +69,10 @@ func (b *Bus) hearPeer(id string, fl flags, t *beat, now int64) {
 	r.version, r.about = t.version, t.about
 	r.since = now - int64(t.uptime)
 	r.routePort = t.routePort
-	found := !r.live
+	found := !r.live && fl&flagBye == 0
+	changed := found
 	if fl&flagBye != 0 {
-		found = r.live
+		changed = r.live
 		r.leave()
 		left = append(left, id)
 	} else {
@@ -90,12 +91,12 @@ func (b *Bus) hearPeer(id string, fl flags, t *beat, now int64) {
 		}
 		other.reported = max(other.reported, now-int64(h.ago))
 		if h.left {
-			found = found || other.live
+			changed = changed || other.live
 			other.leave()
 			left = append(left, h.id)
 		}
 	}
-	if (found && !r.left) || fl&flagAsk != 0 {
+	if (changed && !r.left) || fl&flagAsk != 0 {
 		p.isDue = true
 	}
 	due := p.isDue
@@ -107,9 +108,9 @@ func (b *Bus) hearPeer(id string, fl flags, t *beat, now int64) {
 		b.loseAfterRest(id)
 	}
 	if found {
-		if len(left) == 0 {
-			b.log.log.Info().Str("peer", id).Str("version", t.version).Msg("bus peer found")
-		}
+		b.log.log.Info().Str("peer", id).Str("version", t.version).Msg("bus peer found")
+	}
+	if changed {
 		p.changed()
 	}
 	if due {

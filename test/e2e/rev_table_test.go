@@ -213,11 +213,11 @@ var rows = map[mcp.Feature]func(t *testing.T, v *interview){
 		has(t, "the question", string(v.replies["visit"].Inputs["elicitation-1"].Params), `"mode":"url"`, `"url":"https://example.com/a"`)
 	},
 	mcp.ElicitationIDs: func(t *testing.T, v *interview) {
-		has(t, "what the client got", v.told(), "!elicitationId", "!e-1", "!notifications/elicitation")
+		has(t, "what the client got", v.told(), "!elicitationId", `!"e-1"`, "!notifications/elicitation")
 		v.replies["url"].Asks(t, "elicitation-2")
 	},
 	mcp.Tasks: func(t *testing.T, v *interview) {
-		has(t, "what the client got", v.told(), "!execution", "!taskSupport", "!related-task", "!taskId", `!"tasks"`)
+		has(t, "what the client got", v.told(), `!"execution"`, `!"taskSupport"`, "!related-task", `!"taskId"`, `!"tasks"`)
 		has(t, "initialize", v.sent(t, "initialize"), `"tasks":{"cancel":{},"requests":{"elicitation":{"create":{}},"sampling":{"createMessage":{}}}}`)
 		if v.revision.Has(mcp.Tasks) {
 			has(t, "the result", v.result(t, "task"), "as a task")
