@@ -145,6 +145,7 @@ func (c *call) seat(round uint32, req *Request, r *callRound) (again bool, err e
 	case round == c.round && c.phase == parked:
 		return false, c.carryOn(req, r)
 	case round == c.round: // sent twice: the same outcome, once there is one
+		c.strandings = 0 // its client has not given up, either
 	case round+1 == c.round && c.phase == parked:
 		r.outcome = c.question()
 	case round+1 == c.round && c.unanswered: // the client may have heard nothing of the question

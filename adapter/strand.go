@@ -16,8 +16,8 @@ import (
 // server that is away. The round that waits for it has at hand what that needs.
 
 const (
-	// maxStrandings is how often a call goes on like that at one replica: a
-	// server that breaks at this very call is not to be asked for ever.
+	// maxStrandings is how often a call goes on like that for one retry at one
+	// replica: a server that breaks at this very call is not to be asked for ever.
 	maxStrandings = 6
 	// breath is the pause before the second time, doubled each time: all of them
 	// last some three seconds.

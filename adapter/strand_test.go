@@ -156,3 +156,37 @@ func TestStreamBreaksWhileNobodyWaits(t *testing.T) {
 	}
 	endOf(t, end) // whatever it was told
 }
+
+// A server that breaks at a call is tried so and so often for each retry, and as
+// often again where the client sends the retry once more.
+func TestStrandedForARetryThatComesAgain(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 1, noEventIDs, replaying(ReplayAlways))
+	seen, again := make(chan struct{}), make(chan struct{})
+	var runs atomic.Int32
+	f.raw.Tool("tool", func(c *rawserver.Call) {
+		n := runs.Add(1)
+		answer := c.Ask(mcp.MethodElicit, askFor("a"))
+		if n == maxStrandings-1 {
+			close(seen)
+			<-again
+		}
+		if n <= maxStrandings+1 {
+			c.Cut()
+			return
+		}
+		c.Text("done " + answer.Content("a"))
+	})
+	q, owner := toolCall("tool"), f.rigs[0]
+	retry := q.retry(owner.play(q), accept("elicitation-1", "a", "x"))
+	first := owner.mustBegin(retry).goes()
+	<-seen
+	second := owner.mustBegin(retry)
+	eventually(t, "the second", func() bool { return owner.waiting() == 2 })
+	close(again)
+	for _, end := range []<-chan result{first, second.goes()} {
+		if r := endOf(t, end); r.err != nil || r.text(t) != "done x" {
+			t.Error(r.describe())
+		}
+	}
+}
