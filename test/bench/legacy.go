@@ -49,7 +49,7 @@ func (b *trial) startSelf(name string, args ...string) (*proc.Child, error) {
 	return proc.Start(name, self, args...)
 }
 
-// server is a running mock.
+// server is a running mock, or what stands in front of one.
 type server struct {
 	*proc.Child
 	addr string
@@ -62,9 +62,18 @@ func (b *trial) startServer(ctx context.Context) (*server, error) {
 		return nil, err
 	}
 	s := &server{Child: child}
+	if err := s.listening(ctx); err != nil {
+		return nil, err
+	}
+	b.command("go run ./test/bench -role mock -get " + b.get)
+	return s, nil
+}
+
+// listening waits until the program has said where it listens, or stops it.
+func (s *server) listening(ctx context.Context) error {
 	ready, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	err = s.Until(ready, func() error {
+	err := s.Until(ready, func() error {
 		line, _, whole := strings.Cut(s.Log(), "\n")
 		if !whole {
 			return errors.New("it has not said where it listens")
@@ -74,10 +83,8 @@ func (b *trial) startServer(ctx context.Context) (*server, error) {
 	})
 	if err != nil {
 		s.Stop()
-		return nil, err
 	}
-	b.command("go run ./test/bench -role mock -get " + b.get)
-	return s, nil
+	return err
 }
 
 // counts are the mock's counters; see [mock.Stats].

@@ -38,6 +38,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case err != nil:
 	case o.role == "mock":
 		err = serveMock(ctx, o, stdout)
+	case o.role == bare:
+		err = serveBare(ctx, o, stdout)
 	case o.role == "stdio":
 		err = serveStdio(o, stdout)
 	case o.role == "nats":

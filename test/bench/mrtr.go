@@ -15,7 +15,7 @@ const roundsPerCall = 2
 func (b *trial) mrtr(ctx context.Context) error {
 	names := slices.Clone(b.targets)
 	if b.has(holdfast) {
-		names = append(names, atOnce)
+		names = append(names, atOnce, bare)
 	}
 	s, err := b.set(ctx, names)
 	if err != nil {

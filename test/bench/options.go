@@ -47,9 +47,9 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	var o options
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(stderr)
-	f.StringVar(&o.role, "role", "bench", "`what` this process is: bench, mock (the legacy server), stdio (the same over stdio) or nats (the plain NATS server that the replicas' bus is compared with)")
+	f.StringVar(&o.role, "role", "bench", "`what` this process is: bench, mock (the legacy server), bare (an adapter that checks nothing), stdio (the server over stdio) or nats (the plain NATS server that the replicas' bus is compared with)")
 	f.StringVar(&o.listen, "listen", "127.0.0.1:0", "`address` of the mock, or of the route of the NATS server")
-	f.StringVar(&o.peer, "peer", "", "`address` of the other NATS server's route")
+	f.StringVar(&o.peer, "peer", "", "`address` of the other NATS server's route, or of the server behind the bare adapter")
 	f.StringVar(&o.get, "get", "hold", "what the mock does with GET: hold (a silent stream) or 405")
 	f.DurationVar(&o.takes, "takes", 0, "how long a call of the server over stdio takes before it is answered, or asks")
 	targets := f.String("targets", "direct,nginx,holdfast", "`what` takes turns")
@@ -117,7 +117,7 @@ func (o *options) check(rest []string) error {
 		flag, value string
 		allowed     []string
 	}{
-		{"role", o.role, []string{"bench", "mock", "stdio", "nats"}},
+		{"role", o.role, []string{"bench", "mock", bare, "stdio", "nats"}},
 		{"get", o.get, []string{"hold", "405"}},
 		{"only", o.only, []string{"", "plain", "mrtr", "parked", "hop", "replicas", "stdio"}},
 	} {

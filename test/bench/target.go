@@ -78,6 +78,13 @@ func (b *trial) set(ctx context.Context, names []string) (_ *scene, err error) {
 			}
 			s.stops = append(s.stops, p.Stop)
 			addr, t.pids = p.addr, p.pids
+		case bare:
+			p, err := b.startBare(ctx, server.addr)
+			if err != nil {
+				return nil, err
+			}
+			s.stops = append(s.stops, p.Stop)
+			addr, t.pids = p.addr, []int{p.PID()}
 		case holdfast, atOnce:
 			r, err := b.startHoldfast(ctx, name, server.addr)
 			if err != nil {
@@ -101,7 +108,7 @@ func (b *trial) set(ctx context.Context, names []string) (_ *scene, err error) {
 
 // dial returns the client that fits the target.
 func (b *trial) dial(name, addr string, slot int) (client, error) {
-	if _, modern := settings[name]; modern {
+	if _, modern := settings[name]; modern || name == bare {
 		return load.NewModern(addr, endpoint, slot), nil
 	}
 	return load.NewLegacy(addr, endpoint, slot)

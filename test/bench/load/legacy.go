@@ -103,10 +103,7 @@ func (l *Legacy) Ask() error {
 	if err := l.conn.send(l.ask.with(l.id, l.id)); err != nil {
 		return err
 	}
-	if l.conn.head.Status() != 200 || !l.conn.head.SSE || !l.conn.head.Chunked {
-		return l.conn.fail("call", fmt.Errorf("%w: no stream: %q", ErrAnswer, l.conn.head.Start))
-	}
-	question, err := l.event()
+	question, err := l.asked()
 	if err != nil {
 		return err
 	}
@@ -117,17 +114,35 @@ func (l *Legacy) Ask() error {
 	if err := l.answer(number, id); err != nil {
 		return l.conn.fail("post answer", err)
 	}
-	message, err := l.event()
+	message, err := l.last()
 	if err != nil {
 		return err
 	}
 	if !number.asked(resultText(wire.Get(message, "result")), 0) {
 		return l.conn.fail("call", fmt.Errorf("%w: %s", ErrAnswer, excerpt(message)))
 	}
-	if message, err = l.event(); !errors.Is(err, io.EOF) {
-		return l.conn.fail("call", fmt.Errorf("%w: after the result: %s, %v", ErrAnswer, excerpt(message), err))
-	}
 	return nil
+}
+
+// asked returns the first message of the stream that answers a call.
+func (l *Legacy) asked() ([]byte, error) {
+	if l.conn.head.Status() != 200 || !l.conn.head.SSE || !l.conn.head.Chunked {
+		return nil, l.conn.fail("call", fmt.Errorf("%w: no stream: %q", ErrAnswer, l.conn.head.Start))
+	}
+	return l.event()
+}
+
+// last returns the message that ends the stream.
+func (l *Legacy) last() ([]byte, error) {
+	message, err := l.event()
+	if err != nil {
+		return nil, err
+	}
+	l.text = append(l.text[:0], message...)
+	if message, err = l.event(); !errors.Is(err, io.EOF) {
+		return nil, l.conn.fail("call", fmt.Errorf("%w: after the result: %s, %v", ErrAnswer, excerpt(message), err))
+	}
+	return l.text, nil
 }
 
 func (l *Legacy) event() (data []byte, err error) {
