@@ -13,6 +13,7 @@ import "time"
 type Config struct {
 	Listen    string     `koanf:"listen" form:"address" doc:"address that clients connect to"`
 	Admin     string     `koanf:"admin" form:"address?" doc:"address of /healthz, /readyz, /replicas and /metrics; empty: none"`
+	Profiling bool       `koanf:"profiling" doc:"whether the admin address has /debug/pprof/ too: profiles of CPU and memory, and what every goroutine does"`
 	Log       Log        `koanf:"log"`
 	Upstreams []Upstream `koanf:"upstreams"`
 	HTTP      HTTP       `koanf:"http"`

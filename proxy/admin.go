@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -11,15 +12,17 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/valyala/fasthttp"
 	"github.com/valyala/fasthttp/fasthttpadaptor"
+	"github.com/valyala/fasthttp/pprofhandler"
 )
 
 // Admin is the server for those who run Holdfast: /healthz, /readyz, /replicas
-// and /metrics. It has no authentication: its listener must be out of clients'
-// reach.
+// and /metrics, and /debug/pprof/ where profiling is on. It has no
+// authentication: its listener must be out of clients' reach.
 type Admin struct {
 	ready    func(context.Context) (bool, []string)
 	replicas func() any
 	metrics  fasthttp.RequestHandler
+	profiles bool
 	http     *fasthttp.Server
 }
 
@@ -27,11 +30,12 @@ type Admin struct {
 const readyTimeout = 5 * time.Second
 
 // NewAdmin makes an admin server. ready is Server.Ready; replicas returns what
-// /replicas answers as JSON.
-func NewAdmin(ready func(context.Context) (bool, []string), replicas func() any, gatherer prometheus.Gatherer, log zerolog.Logger) *Admin {
+// /replicas answers as JSON; profiling says whether profiles are served.
+func NewAdmin(ready func(context.Context) (bool, []string), replicas func() any, profiling bool, gatherer prometheus.Gatherer, log zerolog.Logger) *Admin {
 	a := &Admin{
 		ready:    ready,
 		replicas: replicas,
+		profiles: profiling,
 		metrics:  fasthttpadaptor.NewFastHTTPHandler(promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{})),
 	}
 	a.http = &fasthttp.Server{
@@ -39,8 +43,14 @@ func NewAdmin(ready func(context.Context) (bool, []string), replicas func() any,
 		ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: time.Minute,
 		GetOnly: true, ReduceMemoryUsage: true, SecureErrorLogMessage: true, NoDefaultServerHeader: true, CloseOnShutdown: true,
 	}
+	if profiling {
+		a.http.WriteTimeout = profileTime
+	}
 	return a
 }
+
+// profileTime bounds how long a profile may take.
+const profileTime = 5 * time.Minute
 
 // Serve accepts connections until Shutdown, and then returns nil.
 func (a *Admin) Serve(ln net.Listener) error { return a.http.Serve(ln) }
@@ -49,7 +59,7 @@ func (a *Admin) Serve(ln net.Listener) error { return a.http.Serve(ln) }
 func (a *Admin) Shutdown(ctx context.Context) error { return a.http.ShutdownWithContext(ctx) }
 
 func (a *Admin) handle(ctx *fasthttp.RequestCtx) {
-	switch string(ctx.Path()) {
+	switch path := string(ctx.Path()); path {
 	case "/healthz":
 		ctx.SetContentType("text/plain; charset=utf-8")
 		ctx.SetBodyString("ok\n")
@@ -60,6 +70,11 @@ func (a *Admin) handle(ctx *fasthttp.RequestCtx) {
 	case "/metrics":
 		a.metrics(ctx)
 	default:
+		// The command line may hold a secret.
+		if a.profiles && strings.HasPrefix(path, "/debug/pprof/") && path != "/debug/pprof/cmdline" {
+			pprofhandler.PprofHandler(ctx)
+			return
+		}
 		ctx.Error("not found: /healthz, /readyz, /replicas and /metrics are here\n", fasthttp.StatusNotFound)
 	}
 }

@@ -19,7 +19,7 @@ func TestAdmin(t *testing.T) {
 	var reasons []string
 	registry := prometheus.NewRegistry()
 	newMetrics(registry)
-	a := NewAdmin(func(context.Context) (bool, []string) { return ok, reasons }, func() any { return []string{"one"} }, registry, zerolog.Nop())
+	a := NewAdmin(func(context.Context) (bool, []string) { return ok, reasons }, func() any { return []string{"one"} }, false, registry, zerolog.Nop())
 	served := make(chan error, 1)
 	go func() { served <- a.Serve(ln) }()
 	c := (&running{addr: ln.Addr().String()}).dial(t)
@@ -60,5 +60,36 @@ func TestAdmin(t *testing.T) {
 	}
 	if err := <-served; err != nil {
 		t.Error(err)
+	}
+}
+
+func TestAdminProfiles(t *testing.T) {
+	for _, on := range []bool{false, true} {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := NewAdmin(nil, nil, on, prometheus.NewRegistry(), zerolog.Nop())
+		served := make(chan error, 1)
+		go func() { served <- a.Serve(ln) }()
+		c := (&running{addr: ln.Addr().String()}).dial(t)
+		for path, there := range map[string]bool{
+			"/debug/pprof/goroutine?debug=2": on, "/debug/pprof/heap": on, "/debug/pprof/cmdline": false, "/debug/vars": false,
+		} {
+			c.send("GET " + path + " HTTP/1.1\r\nHost: x\r\n\r\n")
+			resp, text := c.answer()
+			if got := resp.StatusCode == 200; got != there {
+				t.Errorf("profiling %t: %s: %d", on, path, resp.StatusCode)
+			}
+			if strings.Contains(path, "goroutine") && strings.Contains(text, "TestAdminProfiles") != on {
+				t.Errorf("profiling %t: %s: %.200s", on, path, text)
+			}
+		}
+		if err := a.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
 	}
 }

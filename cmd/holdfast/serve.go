@@ -98,7 +98,7 @@ func serve(ctx context.Context, c *config.Config, environ []string, std *streams
 		if err != nil {
 			return down(context.Background(), fmt.Errorf("listen for admin: %w", err))
 		}
-		admin := proxy.NewAdmin(front.Ready, peers.replicas, registry, log)
+		admin := proxy.NewAdmin(front.Ready, peers.replicas, c.Profiling, registry, log)
 		running.Add(1)
 		go func() {
 			defer running.Done()
