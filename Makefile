@@ -6,6 +6,11 @@ UPSTREAM ?= http://127.0.0.1:3001/mcp
 LISTEN ?= 127.0.0.1:8080
 FUZZTIME ?= 20s
 
+# Only what has to be fast is compiled with cmd/holdfast/default.pgo: that compiles
+# all of it once more.
+export GOFLAGS := $(GOFLAGS) -pgo=off
+build run bench profile: GOFLAGS := $(filter-out -pgo=off,$(GOFLAGS))
+
 # Fuzz targets as package:target; test/readme holds the list to the code.
 FUZZ = \
 	./adapter:FuzzWire \
@@ -78,6 +83,10 @@ real: ## published servers behind Holdfast, against a direct client (needs npm)
 .PHONY: bench
 bench: ## speed and memory, beside nginx and the server alone (needs nginx)
 	$(GO) run ./test/bench
+
+.PHONY: profile
+profile: ## cmd/holdfast/default.pgo, from which the compiler learns what is hot
+	$(GO) run ./test/bench -only profile
 
 .PHONY: chaos
 chaos: ## replicas and commands killed, drained and cut off under load (needs Linux; CHAOS_SEED=, CHAOS_CALLS=, CHAOS_PART=)

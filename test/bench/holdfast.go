@@ -37,6 +37,7 @@ const atOnce = "holdfast-gather-0s"
 var settings = map[string]string{
 	holdfast: "",
 	atOnce:   "  gather: 0s\n",
+	profiled: "admin: ADMIN\nprofiling: true\n",
 }
 
 // replica is a running Holdfast.

@@ -96,6 +96,9 @@ func bench(ctx context.Context, o options, args []string, stdout, stderr io.Writ
 			return err
 		}
 	}
+	if o.only == "profile" {
+		return nil // there are no figures
+	}
 	r.Took = time.Since(r.Started)
 	if err := r.Text(stdout); err != nil {
 		return err

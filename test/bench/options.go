@@ -21,6 +21,7 @@ type options struct {
 	role        string
 	listen      string
 	peer        string
+	profileTo   string
 	get         string
 	takes       time.Duration
 	targets     []string
@@ -49,11 +50,12 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	f.SetOutput(stderr)
 	f.StringVar(&o.role, "role", "bench", "`what` this process is: bench, mock (the legacy server), bare (an adapter that checks nothing), stdio (the server over stdio) or nats (the plain NATS server that the replicas' bus is compared with)")
 	f.StringVar(&o.listen, "listen", "127.0.0.1:0", "`address` of the mock, or of the route of the NATS server")
+	f.StringVar(&o.profileTo, "profile-to", "cmd/holdfast/default.pgo", "`file`, in the checkout, that the part profile writes")
 	f.StringVar(&o.peer, "peer", "", "`address` of the other NATS server's route, or of the server behind the bare adapter")
 	f.StringVar(&o.get, "get", "hold", "what the mock does with GET: hold (a silent stream) or 405")
 	f.DurationVar(&o.takes, "takes", 0, "how long a call of the server over stdio takes before it is answered, or asks")
 	targets := f.String("targets", "direct,nginx,holdfast", "`what` takes turns")
-	f.StringVar(&o.only, "only", "", "one `part` only: plain, mrtr, parked, hop (from one replica to another), replicas (1, 2, 3 and 4 of them) or stdio")
+	f.StringVar(&o.only, "only", "", "one `part` only: plain, mrtr, parked, hop (from one replica to another), replicas (1, 2, 3 and 4 of them), stdio, or profile, which is in no other run: what -profile-to is made from")
 	f.BoolVar(&o.quick, "quick", false, "fewer and shorter slices")
 	f.IntVar(&o.rounds, "rounds", 8, "slices of each target")
 	f.DurationVar(&o.slice, "slice", 1500*time.Millisecond, "length of a slice")
@@ -119,7 +121,7 @@ func (o *options) check(rest []string) error {
 	}{
 		{"role", o.role, []string{"bench", "mock", bare, "stdio", "nats"}},
 		{"get", o.get, []string{"hold", "405"}},
-		{"only", o.only, []string{"", "plain", "mrtr", "parked", "hop", "replicas", "stdio"}},
+		{"only", o.only, []string{"", "plain", "mrtr", "parked", "hop", "replicas", "stdio", "profile"}},
 	} {
 		if !slices.Contains(choice.allowed, choice.value) {
 			return fmt.Errorf("-%s: %q is none of %q", choice.flag, choice.value, choice.allowed)

@@ -22,6 +22,9 @@ type trial struct {
 // parts are what is to be measured, in order.
 func (b *trial) parts() []func(context.Context) error {
 	var parts []func(context.Context) error
+	if b.only == "profile" {
+		return append(parts, b.profile)
+	}
 	if b.does("plain") {
 		parts = append(parts, b.plain)
 	}
