@@ -48,9 +48,13 @@ func TestThawedKeeperRunsNothing(t *testing.T) {
 			q := toolCall("plain")
 			f, home, _, _ := apart(t, q)
 			ran := f.raw.ToolCalls("plain")
+			f.lan.change(func() { f.lan.patience = 10 * time.Millisecond }) // how long it waits for its lease
 			home.port().revoke(revoked)
 			ctx, left := context.WithCancel(t.Context())
-			left()
+			defer left()
+			if !revoked {
+				left()
+			}
 			v := home.decode(q)
 			v.req.endpoint = home.upstreams()["up"].id
 			round, err := home.beginFirst(ctx, v.req)
@@ -59,6 +63,7 @@ func TestThawedKeeperRunsNothing(t *testing.T) {
 				round.Close()
 				t.Error("it begins the round")
 			}
+			f.lan.change(func() { f.lan.patience = lanPatience })
 			home.port().revoke(false)
 			home.served(q, ServedLocal) // on the same session: what was sent before has arrived
 			if n := f.raw.ToolCalls("plain") - ran; n != 1 {
