@@ -306,7 +306,7 @@ func asRefusal(err error, mayHaveRun bool) error {
 		}
 		return &Refusal{Reason: ReasonUpstreamStatus, Detail: "the server answered with an HTTP status that is no answer to a request", Err: err, MayHaveRun: mayHaveRun && (status.Status >= 500 || status.Status < 300)}
 	case errors.Is(err, legacy.ErrFull):
-		return &Refusal{Reason: ReasonOverload, Detail: "no session with the server is free; try again", RetryAfter: 2 * time.Second, Err: err}
+		return &Refusal{Reason: ReasonOverload, Detail: err.Error() + "; try again", RetryAfter: 2 * time.Second, Err: err}
 	case errors.Is(err, legacy.ErrUnreachable):
 		return &Refusal{Reason: ReasonUpstreamDown, Detail: "the server cannot be reached", RetryAfter: 2 * time.Second, Err: err}
 	case errors.Is(err, legacy.ErrMalformed):
