@@ -67,7 +67,7 @@ func (e *entry) pick(eligible, asHome bool) *Session {
 		return nil // the home gives the places out, once it knows what there are
 	}
 	for _, s := range e.sessions {
-		if !alone || s.eligible == 0 && !s.spent {
+		if !alone || s.eligible == 0 && s.ended == 0 && !s.spent {
 			e.lend(s, eligible)
 			return s
 		}
@@ -175,7 +175,7 @@ func (e *entry) acquire(ctx context.Context, eligible bool, creds Credentials, a
 // key's other sessions go. mu is held.
 func (e *entry) room() bool {
 	set := e.server.settings
-	return !set.QueueEligible && len(e.sessions)+e.opening < set.MaxPerKey
+	return !set.QueueEligible && len(e.sessions)+e.opening < set.MaxPerKey && !e.soonFree()
 }
 
 // add must be called with mu held. It fails when the entry was shut meanwhile.
@@ -310,10 +310,11 @@ func (e *entry) wait(ctx context.Context, since time.Time) (chance, error) {
 		return chance{}, fmt.Errorf("%w: sessions.queue is full", ErrFull)
 	}
 	w := &waiter{since: since, chance: make(chan chance, 1)}
+	room := e.room()
 	at, _ := slices.BinarySearchFunc(e.waiters, w, func(a, b *waiter) int { return a.since.Compare(b.since) })
 	e.waiters = slices.Insert(e.waiters, at, w)
 	waiting := len(e.waiters)
-	if e.room() {
+	if room {
 		if t := e.server.join(e); t == nil {
 			e.give(chance{place: true})
 		} else {
@@ -380,20 +381,29 @@ func (e *entry) take(s *Session, eligible bool) (news *parcel) {
 			news = s.giveBack()
 		}
 	}
-	if s.eligible == 0 && !s.spent && slices.Contains(e.sessions, s) && !e.yield(s) && len(e.waiters) > 0 {
-		e.lend(s, true)
-		e.give(chance{session: s})
-	}
+	e.handOn(s)
 	if (e.key.Ephemeral || s.spent) && s.users == 0 && e.remove(s) {
 		e.server.background(func() { e.server.end(s) })
 	}
 	return news
 }
 
-// spend takes a session of a shared key out of the pool when an eligible call on
-// it has ended without a response: what the server asks late would find the next
-// call alone, which may be another principal's. Calls in flight go on, and the
-// session ends with the last.
+// handOn gives a session on which no eligible call is to one that waits for it,
+// or its place to another key. mu is held.
+func (e *entry) handOn(s *Session) {
+	if s.eligible > 0 || s.spent || !slices.Contains(e.sessions, s) || e.yield(s) {
+		return
+	}
+	if s.ended == 0 && len(e.waiters) > 0 {
+		e.lend(s, true)
+		e.give(chance{session: s})
+	}
+}
+
+// spend takes a session out of the pool when what the server asks late would find
+// the next eligible call on it alone: of a shared key, where that may be another
+// principal's, as soon as such a call has ended without a response. Calls in flight
+// go on, and the session ends with the last.
 func (e *entry) spend(s *Session) {
 	e.mu.Lock()
 	was := s.spent
@@ -403,6 +413,11 @@ func (e *entry) spend(s *Session) {
 		return
 	}
 	waiters := e.unpool(s)
+	e.mu.Lock()
+	if s.users == 0 && e.remove(s) { // nobody is left to end it
+		e.server.background(func() { e.server.end(s) })
+	}
+	e.mu.Unlock()
 	e.server.background(func() { // the caller may hold what a listener needs
 		s.endListeners(ErrSessionGone)
 		if s.reach() {
