@@ -6,6 +6,11 @@ UPSTREAM ?= http://127.0.0.1:3001/mcp
 LISTEN ?= 127.0.0.1:8080
 FUZZTIME ?= 20s
 
+# The protocol's JSON schemas, against which test/e2e holds every message where they
+# are; `make schemas` brings them.
+SCHEMAS := $(CURDIR)/test/conformance/out/schema
+export HOLDFAST_SCHEMA_DIR ?= $(wildcard $(SCHEMAS))
+
 # Fuzz targets as package:target; test/readme holds the list to the code.
 FUZZ = \
 	./adapter:FuzzWire \
@@ -31,6 +36,10 @@ FUZZ = \
 # of servers whose sessions have one stream for everything.
 ANY_UPSTREAM = ^(TestEveryServer|TestChild|TestProcess|TestScopes|TestOneProcessOfAll)
 ONE_STREAM = ^Test(OfficialClient|Several|Hinted|Answers|Retr|Disconnect|Parked|Pushed|Question|Orphan|Queue|Listen|Sessions?|Idle|Shutdown|Hop|Nothing|Task|Visit|Unauthorized|Handshake)
+
+
+# Those that between them have all messages on the wire, in all revisions.
+WIRE = ^Test(Wire|Differences|EveryServer|Results|Retr|Official|Stdio|Task|Errors|Listen|URL|Shutdown|Orphan|Cancel|Meta)
 
 .DEFAULT_GOAL := help
 
@@ -66,10 +75,15 @@ race: ## all tests under the race detector, with one replica (needs a C compiler
 	CGO_ENABLED=1 $(GO) test -race -count=1 $$($(GO) list ./... | grep -v /test/e2e)
 	CGO_ENABLED=1 $(GO) test -race -count=1 -parallel 6 ./test/e2e/
 
+.PHONY: schemas
+schemas: ## the protocol's JSON schemas, for the tests of the built binary (needs npm)
+	$(GO) run ./test/conformance -schemas $(SCHEMAS)
+
 .PHONY: conformance
-conformance: ## the official conformance suite (needs npm)
+conformance: schemas ## the official conformance suite, and the protocol's JSON schemas (needs npm)
 	$(GO) run ./test/conformance
 	$(GO) run ./test/conformance -replicas 3
+	HOLDFAST_SCHEMA_DIR=$${HOLDFAST_SCHEMA_DIR:-$(SCHEMAS)} $(GO) test -count=1 -parallel 6 -run '$(WIRE)' ./test/e2e/
 
 .PHONY: real
 real: ## published servers behind Holdfast, against a direct client (needs npm)

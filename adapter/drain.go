@@ -121,10 +121,13 @@ func (e *Engine) letLong() bool {
 // connection ends with this replica. call.mu is held.
 func (r *callRound) mustLetGo() bool {
 	c := r.call
-	if c.phase != running || !c.askable || c.x == nil || c.moving || c.posting > 0 {
-		return false
-	}
-	return c.engine.letting.Load() && !r.remote || !r.hold.IsZero() && !time.Now().Before(r.hold)
+	return c.mayLetGo() && (c.engine.letting.Load() && !r.remote || !r.hold.IsZero() && !time.Now().Before(r.hold))
+}
+
+// mayLetGo reports whether the call can do without its rounds for a while. mu is
+// held.
+func (c *call) mayLetGo() bool {
+	return c.phase == running && c.askable && c.x != nil && !c.moving && c.posting == 0
 }
 
 // settleUp ends what the call has to do with this replica. Where another one can

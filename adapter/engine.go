@@ -3,9 +3,11 @@ package adapter
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode"
 
 	"github.com/rs/zerolog"
 
@@ -268,17 +270,19 @@ func (e *Engine) Ready(ctx context.Context) (ready bool, reasons []string) {
 		go func() { answers <- answer{u, u.Server.Reachable(ctx)} }() // ends with ctx; the channel has room
 	}
 	reached := make(map[*group]bool)
+	why := make(map[*group]error)
 	for range all {
 		a := <-answers
 		if a.err == nil {
 			ready, reached[a.up.group] = true, true
 			continue
 		}
+		why[a.up.group] = a.err
 		e.log.Debug().Err(a.err).Str("upstream", a.up.Name).Msg("readiness check")
 	}
 	for name, g := range e.groups {
 		if !reached[g] {
-			reasons = append(reasons, "upstream "+name+" cannot be reached")
+			reasons = append(reasons, unreachable(name, why[g]))
 		}
 	}
 	if e.settings.Bus != nil {
@@ -293,6 +297,24 @@ func (e *Engine) Ready(ctx context.Context) (ready bool, reasons []string) {
 	return ready, reasons
 }
 
+// unreachable says why an upstream cannot be reached, on one line: of a command that
+// keeps ending, also what the last one has said.
+func unreachable(name string, why error) string {
+	reason := "upstream " + name + " cannot be reached"
+	if why == nil {
+		return reason
+	}
+	text := strings.TrimPrefix(why.Error(), legacy.ErrUnreachable.Error()+": ")
+	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
+	if cut := len(text) - maxWhy; cut > 0 { // both ends say most
+		text = strings.ToValidUTF8(text[:maxWhy/4], "") + " [...] " + strings.ToValidUTF8(text[cut+maxWhy/4:], "")
+	}
+	return reason + ": " + text
+}
+
+// maxWhy bounds what a reason of Ready says of an upstream.
+const maxWhy = 1 << 10
+
 // asRefusal names an error of a session for the client.
 func asRefusal(err error, mayHaveRun bool) error {
 	var status *legacy.StatusError
@@ -306,7 +328,7 @@ func asRefusal(err error, mayHaveRun bool) error {
 		}
 		return &Refusal{Reason: ReasonUpstreamStatus, Detail: "the server answered with an HTTP status that is no answer to a request", Err: err, MayHaveRun: mayHaveRun && (status.Status >= 500 || status.Status < 300)}
 	case errors.Is(err, legacy.ErrFull):
-		return &Refusal{Reason: ReasonOverload, Detail: "no session with the server is free; try again", RetryAfter: 2 * time.Second, Err: err}
+		return &Refusal{Reason: ReasonOverload, Detail: err.Error() + "; try again", RetryAfter: 2 * time.Second, Err: err}
 	case errors.Is(err, legacy.ErrUnreachable):
 		return &Refusal{Reason: ReasonUpstreamDown, Detail: "the server cannot be reached", RetryAfter: 2 * time.Second, Err: err}
 	case errors.Is(err, legacy.ErrMalformed):

@@ -258,6 +258,7 @@ func (r *callRound) deliver() {
 		c.goDeliver(d, nil)
 		return
 	}
+	c.posting++
 	c.mu.Unlock()
 	err := legacy.ErrUnsent
 	p := d.session.TryPost(d.creds, d.answers[0].text)
@@ -265,6 +266,9 @@ func (r *callRound) deliver() {
 		err = p.Wait(time.Now().Add(quickPost))
 	}
 	c.mu.Lock()
+	if c.posting--; len(c.rounds) > 1 {
+		c.wake()
+	}
 	switch {
 	case errors.Is(err, legacy.ErrUnsent):
 		c.goDeliver(d, nil)

@@ -131,7 +131,7 @@ func (r *callRound) next(until time.Time) (Event, error) {
 			continue
 		}
 		wait := until
-		if !r.hold.IsZero() && r.hold.Before(wait) && c.askable && c.phase == running {
+		if !r.hold.IsZero() && r.hold.Before(wait) && c.mayLetGo() { // else it is woken when it may
 			wait = r.hold
 		}
 		if len(c.inputs) > 0 && c.phase != parked && !c.moving {

@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -135,5 +136,87 @@ func TestScopeSharedLateQuestion(t *testing.T) {
 	}
 	if _, _, err := list.finish(); err != nil {
 		t.Error(err)
+	}
+}
+
+// leaving begins a call of a tool that never answers, and lets its client go once
+// the server has it.
+func (r *rig) leaving(t *testing.T) *rawserver.Call {
+	t.Helper()
+	left := make(chan *rawserver.Call, 1)
+	r.raw.Tool("leave", func(c *rawserver.Call) { left <- c })
+	v := r.mustBegin(toolCall("leave"))
+	var late *rawserver.Call
+	for late == nil {
+		_, _ = v.Next(time.Now().Add(10 * time.Millisecond))
+		select {
+		case late = <-left:
+		default:
+		}
+	}
+	v.Gone()
+	v.close()
+	r.raw.Wait("the cancellation", func() bool { return len(r.raw.Cancelled()) == 1 })
+	return late
+}
+
+// TestLateQuestion: what the server asks for a call after that was cancelled is not
+// put to the caller's next call on the one stream, which has a new session then.
+func TestLateQuestion(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, oneStream)
+	r.raw.Tool("ask", func(c *rawserver.Call) {
+		c.Text(c.Ask(mcp.MethodElicit, askFor("mine")).Content("mine"))
+	})
+	late := r.leaving(t)
+	next := r.mustBegin(toolCall("ask")).goes() // it waits for what the server says
+	late.Start(mcp.MethodElicit, askFor("secret"))
+	end := endOf(t, next)
+	if end.err != nil || len(end.Inputs) != 1 || !strings.Contains(string(end.Inputs[0].Params), "mine") {
+		t.Fatalf("the next call came to %s", end.describe())
+	}
+	if got := r.play(toolCall("ask").retry(end.Outcome, accept("elicitation-1", "mine", "x"))).text(t); got != "x" {
+		t.Errorf("got %q", got)
+	}
+	if n := r.raw.Count(mcp.MethodInitialize); n != 2 {
+		t.Errorf("%d sessions were opened, want a new one for the next call", n)
+	}
+	r.raw.Wait("the end of the first session", func() bool { return len(r.raw.Ended()) == 1 })
+	refused := 0
+	for _, m := range r.raw.Responses() {
+		if m.Error != nil {
+			refused++
+		}
+	}
+	if refused != 1 {
+		t.Errorf("%d questions were refused, want the late one", refused)
+	}
+}
+
+// TestCancelledCallIsOver: a server that stops, whether it says so or not, keeps its
+// session for the caller's next call.
+func TestCancelledCallIsOver(t *testing.T) {
+	t.Parallel()
+	for name, answers := range map[string]bool{"it answers": true, "it is silent": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, oneStream)
+			r.raw.Tool("plain", func(c *rawserver.Call) { c.Text("ok") })
+			late := r.leaving(t)
+			next := r.mustBegin(toolCall("plain")).goes()
+			began := time.Now()
+			if answers {
+				late.Error(-32000, "cancelled", "")
+			}
+			if end := endOf(t, next); end.err != nil || end.text(t) != "ok" {
+				t.Errorf("the next call came to %s", end.describe())
+			}
+			if took := time.Since(began); answers && took > time.Second || !answers && took < time.Second {
+				t.Errorf("the next call has waited %v", took)
+			}
+			if n := r.raw.Count(mcp.MethodInitialize); n != 1 {
+				t.Errorf("%d sessions were opened, want one", n)
+			}
+		})
 	}
 }

@@ -73,7 +73,7 @@ func TestWireRoundTrip(t *testing.T) {
 	}
 	want := fullRequest()
 	want.RequestState = nil
-	want.ticket = ticket{1, 2, 3}
+	want.ticket, want.endpoint = ticket{1, 2, 3}, "e2"
 	form, rest, err := readForm(appendFirst(want))
 	if err != nil || form != formFirst {
 		t.Fatal(form, err)

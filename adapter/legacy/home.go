@@ -233,7 +233,7 @@ func (e *entry) settle(s *Session) error {
 	}
 	if s.id != "" {
 		if here := e.named(s.id); here != nil && here != s {
-			e.server.sessions.Add(-1) // s has no stream, and nobody has used it
+			e.server.vacate() // s has no stream, and nobody has used it
 			e.promote(here)
 			for replica, n := range s.remote {
 				known := s.returned[replica]

@@ -39,7 +39,7 @@ func (s *Server) settle(ctx context.Context, home string, key *Key, creds Creden
 	if !s.reserve() && !s.evict() {
 		return fmt.Errorf("%w: sessions.max is reached", ErrFull)
 	}
-	defer s.sessions.Add(-1) // where it is lent, it is reserved anew
+	defer s.vacate() // where it is lent, it is reserved anew
 	answer, err := s.ask(ctx, home, &parcel{kind: askLend, key: key, creds: creds.Lasting()})
 	switch {
 	case err != nil:

@@ -104,7 +104,7 @@ func (e *entry) placedOn(p *parcel, home string, creds Credentials) (*Session, e
 			var err error
 			if session, err = e.borrowed(p, home, creds); err != nil {
 				e.mu.Unlock()
-				s.sessions.Add(-1)
+				s.vacate()
 				return nil, err
 			}
 			session.adopted, session.apart = true, true // its home lends it again where it is needed
@@ -119,7 +119,7 @@ func (e *entry) placedOn(p *parcel, home string, creds Credentials) (*Session, e
 		over := e.shutDown
 		e.mu.Unlock()
 		if reserved {
-			s.sessions.Add(-1)
+			s.vacate()
 		}
 		switch {
 		case session != nil:

@@ -28,6 +28,7 @@ func (s *Session) route(x *Exchange, m *jsonrpc.Message, borrowed bool) {
 	case m.IsResponse():
 		y := s.find(m.ID)
 		if y == nil {
+			s.answeredLate(m.ID)
 			s.forward(m.ID, m)
 			return
 		}
@@ -121,6 +122,11 @@ func (s *Session) onlyAskable() (only *Exchange) {
 // decide gives an input request to the one call that it can be for, of this
 // replica or of a peer.
 func (s *Session) decide(x *Exchange, m *jsonrpc.Message, only *Exchange, there *reply, candidates int) {
+	if candidates == 0 && s.asksLate(m.Method) {
+		s.refuse(m, jsonrpc.CodeInternal, "the call that the request could belong to has ended")
+		s.entry.spend(s)
+		return
+	}
 	if candidates == 0 {
 		if !s.keepOrphan(x, m) { // a call came meanwhile
 			s.attribute(x, m)

@@ -3,6 +3,7 @@ package downstream
 import (
 	"errors"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -108,7 +109,8 @@ type Reply struct {
 	Err          jsonrpc.Error
 	RetryAfter   time.Duration         // when it is worth trying again; zero says nothing
 	Unauthorized *adapter.Unauthorized // the server's own words, for a transport that has credentials
-	Unexpected   error                 // what the client is not told
+	Unexpected   error                 // what the client is not told, and is our fault
+	Cause        error                 // what the client is not told
 }
 
 // ReplyTo renders an error: the one place that turns one into an answer.
@@ -154,7 +156,7 @@ func ReplyToRefusal(refusal *adapter.Refusal) Reply {
 	r := Reply{Status: answer.Status, Reason: refusal.Reason, RetryAfter: refusal.RetryAfter, Err: jsonrpc.Error{
 		Code: answer.Code, Message: refusal.Detail, Data: append(data, '}'),
 	}}
-	if refusal.Reason == adapter.ReasonInternal {
+	if r.Cause = refusal.Err; refusal.Reason == adapter.ReasonInternal {
 		r.Unexpected = refusal.Err
 	}
 	return r
@@ -181,6 +183,20 @@ func (r *Reply) Log(log *zerolog.Logger, method string) {
 	if r.Unexpected != nil {
 		log.Error().Err(r.Unexpected).Str("method", method).Msg("request ended with an unexpected error")
 	} else if e := log.Debug(); e != nil {
+		if r.Cause != nil {
+			e = e.Str("cause", short(r.Cause.Error()))
+		}
 		e.Str("reason", string(r.Reason)).Int("code", r.Err.Code).Str("error", r.Err.Message).Msg("request refused")
 	}
+}
+
+// maxCause bounds a cause in the log.
+const maxCause = 1 << 10
+
+// short keeps the beginning and the end of a text that is too long.
+func short(text string) string {
+	if len(text) <= maxCause {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxCause/2], "") + " [...] " + strings.ToValidUTF8(text[len(text)-maxCause/2:], "")
 }

@@ -6,6 +6,7 @@
 //	go run ./test/conformance            what `make conformance` calls
 //	go run ./test/conformance -direct    the suite against the legacy server itself
 //	go run ./test/conformance -url URL   the suite against something that runs already
+//	go run ./test/conformance -schemas DIR   the JSON schemas that the suite carries, for test/schema
 //
 // The suite and the Node that it needs come from npm into a folder that git
 // ignores, pinned by package-lock.json. `node` unpacks its binary in an install

@@ -191,7 +191,9 @@ func TestErrorsOfTheServer(t *testing.T) {
 	reply.checkID(t)
 	// The server does not know the method: for a modern client there is none.
 	server.Handle("completion/complete", func(c *rawserver.Call) { c.Error(-32601, "Method not found", "") })
-	h.Send(t, Request("completion/complete", map[string]any{"ref": map[string]any{}, "argument": map[string]any{}})).
+	h.Send(t, Request("completion/complete", map[string]any{
+		"ref": map[string]any{"type": "ref/prompt", "name": "p"}, "argument": map[string]any{"name": "a", "value": ""},
+	})).
 		Fails(t, http.StatusNotFound, -32601, "")
 	// A tool's own failure is a result.
 	server.Tool("sad", func(c *rawserver.Call) { c.Result(`{"content":[{"type":"text","text":"sad"}],"isError":true}`) })

@@ -75,6 +75,7 @@ func newServer(t testing.TB, s rawserver.Settings) *rawserver.Server {
 		s.Transport = transportOf(t)
 	}
 	server := rawserver.New(t, s)
+	heardIsValid(t, server)
 	t.Cleanup(func() { // Holdfast has ended by now
 		server.Wait("the end of all its processes", func() bool { return server.Bridges() == 0 })
 	})

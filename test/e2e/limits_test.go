@@ -230,7 +230,7 @@ func TestMessageOfTheServerTooLarge(t *testing.T) {
 func TestSessionsOfAnUpstream(t *testing.T) {
 	t.Parallel()
 	server, running, gate := gated(t)
-	h := StartAlone(t, Options{Upstream: to(server), Config: "{sessions: {max: 1}, stream: {after: 10m}}"}) // sessions.max is of each replica
+	h := StartAlone(t, Options{Upstream: to(server), Config: "{sessions: {max: 1, queue_timeout: 50ms}, stream: {after: 10m}}"}) // sessions.max is of each replica
 	stream := h.Open(t, CallTool("wait", nil, Bearer("alice")))
 	receive(t, "call", running)
 	overloaded(t, h.Send(t, Request("tools/list", nil, Bearer("bob"))), http.StatusServiceUnavailable, "overload")

@@ -143,6 +143,8 @@ func TestChildKeepsDying(t *testing.T) {
 	if code != http.StatusServiceUnavailable || status != "not ready" || len(reasons) != 1 || !strings.Contains(reasons[0], "files") {
 		t.Errorf("HTTP %d %s %q, want not ready, and which", code, status, reasons)
 	}
+	has(t, "the reason", reasons[0], "3 processes in a row have ended", "exit status 3", "no such directory: /srv/files", "!\n")
+	h.Logs.Wait(t, `"message":"request refused"`, `"cause":`, "exit status 3", "no such directory: /srv/files")
 	h.Logs.Wait(t, `"level":"warn"`, "exit status 3", "no such directory: /srv/files")
 	h.Logs.Wait(t, "readiness check", "3 processes in a row have ended", "exit status 3", "no such directory: /srv/files")
 }

@@ -19,6 +19,8 @@ import (
 type Process struct {
 	command *Command
 	cmd     *exec.Cmd
+	leader  *leader
+	group   group
 
 	stdin, stdout, stderr *os.File
 	lines                 lines
@@ -28,6 +30,8 @@ type Process struct {
 	raw  syscall.RawConn // of stdin
 
 	reaped chan struct{} // closed once the process has ended
+	alone  chan struct{} // closed once nobody is left in its group, after that
+	hurry  chan struct{} // closed by a Close that has no time for them to leave
 	gone   chan struct{} // closed once nothing of it is left
 	silent chan struct{} // closed once its standard error has ended as well
 	state  error         // how it ended, once reaped is closed
@@ -49,14 +53,15 @@ func Start(c *Command, log zerolog.Logger) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := &exec.Cmd{Path: path, Args: append([]string{c.Path}, c.Args...), Env: c.Env, Dir: c.Dir, SysProcAttr: group()}
+	cmd := &exec.Cmd{Path: path, Args: append([]string{c.Path}, c.Args...), Env: c.Env, Dir: c.Dir, SysProcAttr: ownGroup()}
 	if cmd.Env == nil {
 		cmd.Env = []string{} // nil would be this process's
 	}
 	if strings.ContainsRune(c.Path, filepath.Separator) {
 		cmd.Path = c.Path // exec takes it from Dir
 	}
-	p := &Process{command: c, cmd: cmd, turn: make(chan struct{}, 1), reaped: make(chan struct{}), silent: make(chan struct{}), gone: make(chan struct{})}
+	p := &Process{command: c, cmd: cmd, turn: make(chan struct{}, 1), reaped: make(chan struct{}), silent: make(chan struct{}),
+		alone: make(chan struct{}), hurry: make(chan struct{}), gone: make(chan struct{})}
 	var theirs [3]*os.File
 	defer func() {
 		for _, f := range theirs {
@@ -90,6 +95,8 @@ func Start(c *Command, log zerolog.Logger) (*Process, error) {
 		return nil, fmt.Errorf("%w: %w", ErrNotRunnable, err)
 	}
 	c.Guard.begins(cmd.Process.Pid)
+	p.leader = lead(cmd.Process.Pid)
+	p.group.kill = p.leader.signaller(cmd.Process.Pid)
 	p.lines = newLines(out, c.MaxLine)
 	p.wg.Add(2)
 	go func() {
@@ -104,9 +111,11 @@ func Start(c *Command, log zerolog.Logger) (*Process, error) {
 	return p, nil
 }
 
-// reap waits for the process.
+// reap waits for the process, and then ends what it has left behind: not only when
+// it is closed, for until then its number might have become another's.
 func (p *Process) reap() {
-	awaitExit(p.PID())
+	defer close(p.alone)
+	p.leader.awaitExit()
 	if err := p.cmd.Wait(); err != nil {
 		p.state = err
 	} else {
@@ -116,6 +125,8 @@ func (p *Process) reap() {
 	until := time.Now().Add(drain)
 	_ = p.stdout.SetReadDeadline(until) // fails only where Close was faster
 	_ = p.stderr.SetReadDeadline(until)
+	p.group.end(p.command.Grace, p.hurry)
+	p.command.Guard.ends(p.PID())
 }
 
 func (p *Process) closeFiles() {
@@ -221,17 +232,22 @@ func (p *Process) Close(ctx context.Context) {
 	defer close(p.gone)
 	_ = p.stdin.Close()
 	if !p.awaitEnd(ctx) {
-		p.signal(syscall.SIGTERM)
+		p.group.signal(syscall.SIGTERM)
 		if !p.awaitEnd(ctx) {
-			p.signal(syscall.SIGKILL)
+			p.group.signal(syscall.SIGKILL)
 			<-p.reaped
 		}
 	}
-	p.endGroup(ctx)
-	p.command.Guard.ends(p.PID())
+	select {
+	case <-p.alone:
+	case <-ctx.Done():
+		close(p.hurry)
+		<-p.alone
+	}
 	_ = p.stdout.Close()
 	_ = p.stderr.Close()
 	p.wg.Wait()
+	p.leader.close()
 }
 
 // awaitEnd waits for the process for Grace, or until ctx ends.

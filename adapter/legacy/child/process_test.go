@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -211,11 +213,50 @@ func TestGroupEnds(t *testing.T) {
 	if _, err := p.Next(); err == nil {
 		t.Error("there is a line")
 	}
+	eventually(t, "what it has left behind to end", func() bool { return !running(left) })
+}
+
+// A Close that has no time gives none to what has been left behind.
+func TestGroupEndsAtOnce(t *testing.T) {
+	p := start(t, "parent", time.Hour, nil)
+	left, err := strconv.Atoi(next(t, p))
+	if err != nil {
+		t.Fatal(err)
+	}
+	next(t, p) // it takes no hint from now on
+	if err := p.Write(t.Context(), []byte("end\n"), time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	<-p.reaped
 	if !running(left) {
 		t.Error("what it has left behind has ended by itself")
 	}
-	p.Close(t.Context())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	p.Close(ctx)
 	eventually(t, "what it has left behind to end", func() bool { return !running(left) })
+}
+
+// A group that was empty once is another's if it is there again.
+func TestEmptyGroupIsOver(t *testing.T) {
+	var sent []syscall.Signal
+	left := 2 // looks until nobody is there
+	g := group{kill: func(sig syscall.Signal) error {
+		sent = append(sent, sig)
+		if left--; left < 0 {
+			return syscall.ESRCH
+		}
+		return nil
+	}}
+	g.end(time.Minute, nil)
+	left = 100
+	if g.signal(syscall.SIGKILL) {
+		t.Error("it is there again")
+	}
+	g.end(time.Minute, nil)
+	if want := []syscall.Signal{syscall.SIGTERM, 0, 0}; !slices.Equal(sent, want) {
+		t.Errorf("sent %v, want %v", sent, want)
+	}
 }
 
 // A process that is killed can end nothing; its guard does.

@@ -1,0 +1,84 @@
+package legacy
+
+import (
+	"time"
+
+	"github.com/holdfast-mcp/holdfast/adapter/mcp"
+)
+
+// Where a session has one stream for everything, what a server asks for a call
+// that was cancelled cannot be told from what it asks for the next one. A server
+// that was told of the cancellation should stop, and then says nothing more: spec
+// 2025-11-25, basic/utilities/cancellation, "Behavior Requirements". So the next
+// call that may be asked something waits for a while, or until the cancelled one is
+// answered after all. A server that asks meanwhile goes on with what is cancelled:
+// its session takes no further such calls.
+
+// lateTime is how long a server may take to stop.
+const lateTime = 2 * time.Second
+
+// awaitLate keeps eligible calls off the session for a while after one has ended
+// without a response.
+func (s *Session) awaitLate(x *Exchange) {
+	answered := make(chan struct{})
+	s.mu.Lock()
+	if s.late == nil {
+		s.late = make(map[uint64]chan struct{})
+	}
+	s.late[x.id] = answered
+	s.mu.Unlock()
+	e := s.entry
+	e.mu.Lock()
+	s.ended++
+	e.mu.Unlock()
+	s.server.background(func() {
+		t := time.NewTimer(min(lateTime, s.server.settings.QueueTimeout/2))
+		defer t.Stop()
+		select {
+		case <-answered:
+		case <-t.C:
+		case <-s.server.ctx.Done():
+		}
+		s.mu.Lock()
+		delete(s.late, x.id)
+		s.mu.Unlock()
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		s.ended--
+		e.handOn(s)
+	})
+}
+
+// answeredLate notes the response to a call that has ended without one.
+func (s *Session) answeredLate(id []byte) {
+	n, ok := s.server.parseID(id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if answered := s.late[n]; ok && answered != nil {
+		close(answered)
+		delete(s.late, n)
+	}
+}
+
+// asksLate reports whether a question that no call in flight has asked is most
+// likely that of one which has ended. Which roots there are depends on no call.
+func (s *Session) asksLate(method string) bool {
+	if method == mcp.MethodRootsList {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.late) > 0
+}
+
+// soonFree reports whether a session will be free in a moment, for which no call
+// waits yet: only calls that have ended are on it. mu is held.
+func (e *entry) soonFree() bool {
+	n := 0
+	for _, s := range e.sessions {
+		if s.eligible == 0 && s.ended > 0 {
+			n++
+		}
+	}
+	return n > len(e.waiters)
+}
