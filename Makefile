@@ -60,15 +60,23 @@ demo: ## a stateless client uses a legacy server that asks it things
 	$(GO) run ./test/demo
 
 .PHONY: test
-test: ## all tests but those that need more than Go; the black-box ones over every transport, on one replica and, two ways, on three
+test: ## all tests but those that need more than Go; the black-box ones over every transport and in every revision, on one replica and, two ways, on three
 	$(GO) test -count=1 $$($(GO) list ./... | grep -v /test/e2e)
 	$(GO) test -count=1 -parallel 6 ./test/e2e/ # builds the binary itself, which the test cache does not see
-	HOLDFAST_E2E_UPSTREAM=sse $(GO) test -count=1 -parallel 6 -skip '$(ANY_UPSTREAM)' ./test/e2e/ # servers over HTTP+SSE
-	HOLDFAST_E2E_UPSTREAM=stdio $(GO) test -count=1 -parallel 6 -skip '$(ANY_UPSTREAM)' ./test/e2e/ # servers that are processes
-	HOLDFAST_E2E=cluster $(GO) test -count=1 -parallel 6 ./test/e2e/ # three replicas, an embedded NATS cluster
+	HOLDFAST_E2E_UPSTREAM=sse HOLDFAST_E2E_REVISION=2024-11-05 $(GO) test -count=1 -parallel 6 -skip '$(ANY_UPSTREAM)' ./test/e2e/ # servers over HTTP+SSE
+	HOLDFAST_E2E_UPSTREAM=stdio HOLDFAST_E2E_REVISION=2025-06-18 $(GO) test -count=1 -parallel 6 -skip '$(ANY_UPSTREAM)' ./test/e2e/ # servers that are processes
+	HOLDFAST_E2E=cluster HOLDFAST_E2E_REVISION=2025-03-26 $(GO) test -count=1 -parallel 6 ./test/e2e/ # three replicas, an embedded NATS cluster
 	HOLDFAST_E2E=nats $(GO) test -count=1 -parallel 6 ./test/e2e/ # three replicas, a nats-server process
 	HOLDFAST_E2E=cluster HOLDFAST_E2E_UPSTREAM=sse $(GO) test -count=1 -parallel 6 -run '$(ONE_STREAM)' ./test/e2e/
-	HOLDFAST_E2E=cluster HOLDFAST_E2E_UPSTREAM=stdio $(GO) test -count=1 -parallel 6 -run '$(ONE_STREAM)' ./test/e2e/
+	HOLDFAST_E2E=cluster HOLDFAST_E2E_UPSTREAM=stdio HOLDFAST_E2E_REVISION=2024-11-05 $(GO) test -count=1 -parallel 6 -run '$(ONE_STREAM)' ./test/e2e/
+
+.PHONY: revisions
+revisions: ## the black-box tests with every transport in every revision, on one replica and on three (half an hour)
+	@set -e; for mode in one cluster; do for upstream in streamable sse stdio; do for revision in 2024-11-05 2025-03-26 2025-06-18 2025-11-25; do \
+		echo "black-box tests: $$mode, $$upstream, $$revision"; \
+		HOLDFAST_E2E=$$mode HOLDFAST_E2E_UPSTREAM=$$upstream HOLDFAST_E2E_REVISION=$$revision \
+			$(GO) test -count=1 -parallel 6 -skip '$(ANY_UPSTREAM)' ./test/e2e/; \
+	done; done; done
 
 .PHONY: race
 race: ## all tests under the race detector, with one replica (needs a C compiler)

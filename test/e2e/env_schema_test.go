@@ -75,15 +75,7 @@ func oddPeer(t testing.TB, why string) {
 	notSchematic.Store(t.Name(), why)
 }
 
-func isOdd(t testing.TB) bool {
-	for name := t.Name(); name != ""; {
-		if _, odd := notSchematic.Load(name); odd {
-			return true
-		}
-		name = name[:max(strings.LastIndexByte(name, '/'), 0)]
-	}
-	return false
-}
+func isOdd(t testing.TB) bool { return marked(t, &notSchematic) }
 
 // valid holds a message that Holdfast sent against the schema. What is wrong is
 // reported at the end of the test, or, where it has ended, of the run.

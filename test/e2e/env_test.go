@@ -61,7 +61,7 @@ func (s suite) Run() int {
 }
 
 func (s suite) prepare() error {
-	if err := errors.Join(chooseMode(), chooseTransport(), loadSchemas()); err != nil {
+	if err := errors.Join(chooseMode(), chooseTransport(), chooseRevision(), loadSchemas()); err != nil {
 		return err
 	}
 	var race []string
