@@ -78,6 +78,8 @@ type call struct {
 	tasked    bool                // the tool demands to run as one
 	own       map[string]*ownTask // questions that the server asked as tasks, by name
 	expects   *legacy.Session     // that tells when an interaction outside the protocol is over, or nil
+	lasting   *lasting            // once it outlives its client's connections
+	lasts     bool                // its client takes a handle for an answer
 	consented []string            // ids of visits that the client has agreed to
 	visited   []string            // of them, those that are over
 
@@ -148,6 +150,7 @@ func (e *Engine) start(up *upstream, req *Request, caps *mcp.Capabilities, r *ca
 		c.discover()
 		return nil
 	}
+	c.lasts = req.Lasting > 0 && c.method == mcp.MethodToolsCall
 	if traits.Eligible && len(req.InputResponses) > len("{}") {
 		c.early = bytes.Clone(req.InputResponses)
 	}
@@ -177,7 +180,7 @@ func (e *Engine) start(up *upstream, req *Request, caps *mcp.Capabilities, r *ca
 func (c *call) quick(s *legacy.Session, req *Request, text []byte) (sent bool, err error) {
 	if c.method == mcp.MethodToolsCall {
 		rules, known := s.Rules(req.Name)
-		if !known || s.TaskSupport(req.Name) == mcp.TaskRequired {
+		if !known || c.runsAsTask(s.TaskSupport(req.Name)) {
 			return false, nil
 		}
 		c.rules = rules
@@ -245,6 +248,9 @@ func (c *call) arm() {
 		if limit := c.begun.Add(c.engine.settings.MaxDuration); limit.Before(at) {
 			at = limit
 		}
+		if l := c.lasting; l != nil && l.until.Before(at) {
+			at = l.until
+		}
 	default:
 		at = c.until
 		if after := c.engine.settings.ReleaseAfter; after > 0 && !c.kept {
@@ -273,6 +279,9 @@ func (c *call) tick() {
 	switch c.phase {
 	case starting, running:
 		switch {
+		case c.lasting != nil && !now.Before(c.lasting.until):
+			c.engine.metrics.expired()
+			c.terminate(&Refusal{Reason: ReasonStateExpired, Detail: "the call lasted longer than was promised", MayHaveRun: true}, "its time is over")
 		case now.Sub(c.begun) >= set.MaxDuration:
 			c.terminate(&Refusal{Reason: ReasonCallDuration, Detail: "the call lasted longer than calls.max_duration", MayHaveRun: c.phase == running}, "the call lasted too long")
 		case now.Sub(c.heard) >= set.Timeout:

@@ -45,20 +45,34 @@ func (c *call) discovered(s *legacy.Session) {
 	was := c.phase
 	if c.enter(done) {
 		info := s.Info()
-		c.result = &Outcome{Method: c.method, Result: discoverResult(info), ServerInfo: info.ServerInfo, Cache: c.up.Cache}
+		c.result = &Outcome{Method: c.method, Result: discoverResult(info, c.engine.settings.Extensions), ServerInfo: info.ServerInfo, Cache: c.up.Cache}
 		c.settle(was)
 	}
 	s.Return(false)
 }
 
 // discoverResult: spec 2026-07-28, server/discover.
-func discoverResult(info *legacy.Info) []byte {
+func discoverResult(info *legacy.Info, extensions string) []byte {
 	out := append([]byte(nil), `{"supportedVersions":["`+mcp.Modern+`"],"capabilities":{`...)
 	// tasks is legacy; the extension of that name is another protocol.
-	out = jsonrpc.AppendMembers(out, info.Capabilities, func(name []byte) bool { return string(name) == "tasks" })
+	start := len(out)
+	out = jsonrpc.AppendMembers(out, info.Capabilities, func(name []byte) bool { return string(name) == "tasks" || string(name) == "extensions" })
+	if own := jsonrpc.AppendMembers(nil, jsonrpc.Get(info.Capabilities, "extensions"), isTasksExtension); len(own)+len(extensions) > 0 {
+		if len(out) > start {
+			out = append(out, ',')
+		}
+		out = append(append(out, `"extensions":{`...), own...)
+		if len(own) > 0 && extensions != "" {
+			out = append(out, ',')
+		}
+		out = append(append(out, extensions...), '}')
+	}
 	out = append(out, '}')
 	if info.Instructions != nil {
 		out = append(append(out, `,"instructions":`...), info.Instructions...)
 	}
 	return append(out, '}')
 }
+
+// isTasksExtension: no legacy server can mean this extension.
+func isTasksExtension(name []byte) bool { return string(name) == mcp.ExtensionTasks }

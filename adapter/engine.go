@@ -137,6 +137,9 @@ func (e *Engine) Begin(req *Request) (Round, error) {
 	}
 	if req.RequestState != nil {
 		r, err := e.resume(up, req, caps)
+		if byHandle(req.Method) {
+			return e.orLost(req, r, err)
+		}
 		if err != nil {
 			e.metrics.round(ServedRefused, time.Time{})
 			return nil, err
@@ -174,6 +177,9 @@ func (e *Engine) newRound(req *Request) *callRound {
 	}
 	if e.settings.MaxHold > 0 {
 		r.hold = time.Now().Add(e.settings.MaxHold)
+	}
+	if req.Lasting > 0 && req.Method == mcp.MethodToolsCall {
+		r.lastAt = time.Now().Add(req.Hold)
 	}
 	return r
 }

@@ -205,7 +205,7 @@ func (r *callRound) letDown(ctx context.Context) {
 func (c *call) handedOut() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.round > 0
+	return c.round > 0 || c.lasting != nil
 }
 
 // abandon takes the round off its call without cancelling it: the replica that

@@ -15,7 +15,7 @@ import (
 // that has parked before. mu is held.
 func (c *call) park(r *callRound) {
 	e := c.engine
-	if c.round == 0 {
+	if c.round == 0 && c.lasting == nil {
 		c.id, c.since = newCallID(), sinceNow()
 		c.digest = requestDigest(r.req)
 		c.name = string(r.req.Name)
@@ -34,6 +34,9 @@ func (c *call) park(r *callRound) {
 	c.unwatchTask() // while people think, nobody waits for news of it
 	c.round++
 	c.parkedAt, c.until = now, now.Add(e.settings.ParkTTL)
+	if c.lasting != nil {
+		c.until = c.lasting.until
+	}
 	c.gathering().parked(len(c.inputs))
 	if c.driver == byRound {
 		c.detach() // arms the timer, too
@@ -41,9 +44,11 @@ func (c *call) park(r *callRound) {
 		c.arm()
 	}
 	e.metrics.parked(was == starting)
-	o := c.question()
-	for _, waiting := range c.rounds {
-		waiting.outcome = o
+	if len(c.rounds) > 0 {
+		o := c.question()
+		for _, waiting := range c.rounds {
+			waiting.outcome = o
+		}
 	}
 	c.wake()
 }

@@ -31,7 +31,7 @@ type releasedCall struct {
 // release lets go of a parked call's stream, where the server can go on with
 // it. It reports whether it did. mu is held.
 func (c *call) release() bool {
-	if c.phase != parked || c.x == nil || c.estate != nil || c.driver != byGoroutine {
+	if c.phase != parked || c.x == nil || c.estate != nil || c.driver != byGoroutine || c.lasting != nil {
 		return false
 	}
 	at := c.x.Position()
@@ -108,7 +108,7 @@ func (c *call) endAfar(asked []*input, why string) {
 
 // handOver lets go of a parked call for another replica. mu is held.
 func (c *call) handOver() bool {
-	if c.phase != parked || c.x == nil || c.estate != nil || c.driver != byGoroutine || c.x.Position().Event == "" && c.task == nil {
+	if c.phase != parked || c.x == nil || c.estate != nil || c.driver != byGoroutine || c.x.Position().Event == "" && c.task == nil || c.lasting != nil {
 		return false
 	}
 	c.engine.calls.forgetParked(c)

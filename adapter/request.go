@@ -1,6 +1,8 @@
 package adapter
 
 import (
+	"time"
+
 	"github.com/holdfast-mcp/holdfast/adapter/mcp"
 )
 
@@ -23,6 +25,14 @@ type Request struct {
 	ProgressToken  []byte // raw JSON string or integer, or nil
 	InputResponses []byte // raw object, or nil
 	RequestState   []byte // the text between the quotes, or nil
+
+	// Hold is how long the round waits before its client is told to come back;
+	// zero: as long as calls.max_hold says.
+	Hold time.Duration
+	// Lasting, where it is not zero, is how long the call lasts once it has been
+	// let go: its client is then told a handle after Hold, or as soon as the server
+	// says that it takes its time (lasting.go).
+	Lasting time.Duration
 
 	Credentials Credentials
 	// PrincipalHeader is the value of the header that a trusted proxy in front
@@ -61,12 +71,19 @@ type ParamChecker interface {
 type Event struct {
 	Notification []byte   // a complete JSON-RPC notification
 	Outcome      *Outcome // the end of the round
+	// Standing is how a lasting call stands that the client watches, for the
+	// dialect to put into words: an Outcome with a Standing, of no method.
+	Standing *Outcome
 }
 
 // Outcome is how a round ended. Exactly one of Result, Error, Inputs or State
-// says how; Inputs always comes with State.
+// says how; Inputs always comes with State. With a Standing it tells how a
+// lasting call stands, and the others are what there is to that: State is there
+// in the outcome that names its handle first, Failure stands for Error, and
+// Inputs are without State.
 type Outcome struct {
 	Method     string
+	Standing   *Standing
 	Result     []byte // raw result object of the legacy server
 	Error      []byte // raw error object of the legacy server, codes already mapped
 	Inputs     []Input

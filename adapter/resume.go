@@ -93,11 +93,13 @@ func (e *Engine) openState(up *upstream, req *Request, caps *mcp.Capabilities) (
 	}
 	key := e.key(req, caps)
 	switch {
+	case (t.Born != 0) != byHandle(req.Method):
+		return nil, refuse(ReasonStateInvalid, "the request state is damaged, or not ours; start the call again without it")
 	case t.Upstream != up.Name:
 		return nil, refuse(ReasonStateForeign, "the request state belongs to another server")
 	case t.Principal != bearer(&key):
 		return nil, refuse(ReasonStateForeign, "the request state belongs to another caller")
-	case t.Request != requestDigest(req):
+	case t.Born == 0 && t.Request != requestDigest(req):
 		return nil, refuse(ReasonStateForeign, "the request state belongs to a request with other params; repeat the original request")
 	case time.Now().Unix() > t.Expires:
 		return nil, refuse(ReasonStateExpired, "the request state has expired (calls.park_ttl); start the call again without it")
@@ -127,6 +129,15 @@ func (c *call) seat(round uint32, req *Request, r *callRound) (again bool, err e
 			c.surrender()
 		}
 		return false, errAway
+	}
+	switch {
+	case byHandle(req.Method) && c.lasting == nil:
+		return false, notHeld()
+	case byHandle(req.Method):
+		return false, c.attend(req, r)
+	case c.lasting != nil && req.Lasting > 0 && round >= c.lasting.round:
+		r.outcome = c.begunLasting()
+		return true, nil
 	}
 	if err := checkParams(req, c.rules); err != nil {
 		return false, err
@@ -358,6 +369,10 @@ func (c *call) undelivered(x *legacy.Exchange, answers []answer, err error) {
 	for _, a := range answers {
 		c.inputs = append(c.inputs, a.in)
 		c.transcript = without(c.transcript, a.in.Key)
+		c.rekey(a.in)
+	}
+	if c.lasting != nil {
+		defer c.wake()
 	}
 	if again {
 		return // its client is asked for the rest when it comes back

@@ -17,16 +17,18 @@ type Settings struct {
 	// go on with it; zero: never.
 	ReleaseAfter time.Duration
 
-	MaxOutcomeBytes       int64 // kept outcomes, overall
-	MaxCalls              int   // rounds in progress
-	MaxParked             int   // parked calls, overall
-	MaxParkedPerPrincipal int
-	MaxReleased           int // parked calls whose streams were let go
-	MaxRounds             int // of one call
-	MaxInputs             int // open input requests of one call
-	MaxState              int // bytes of a request state's text
-	Buffer                int // notifications that a slow client may lag behind,
-	BufferBytes           int // and their bytes
+	MaxOutcomeBytes        int64 // kept outcomes, overall
+	MaxCalls               int   // rounds in progress
+	MaxParked              int   // parked calls, overall
+	MaxParkedPerPrincipal  int
+	MaxReleased            int // parked calls whose streams were let go
+	MaxLasting             int // calls that outlive their clients' connections, overall
+	MaxLastingPerPrincipal int
+	MaxRounds              int // of one call
+	MaxInputs              int // open input requests of one call
+	MaxState               int // bytes of a request state's text
+	Buffer                 int // notifications that a slow client may lag behind,
+	BufferBytes            int // and their bytes
 
 	Scope     Scope
 	Anonymous Anonymous
@@ -42,6 +44,13 @@ type Settings struct {
 	// has sent.
 	ParamHeaders func([]Field) ParamChecker
 	Replay       Replay
+
+	// LastingOnly has a tool that demands to run as a task refused to a client that
+	// takes no handle for an answer.
+	LastingOnly bool
+	// Extensions are raw members of the capabilities' extensions that clients are
+	// told of, beside the server's own.
+	Extensions string
 
 	MaxListeners             int // overall
 	MaxListenersPerPrincipal int

@@ -52,7 +52,7 @@ func (c *call) strand(err, reason error) bool {
 // retry, wherever it comes, lets the call run again. It reports whether it did.
 // mu is held.
 func (c *call) await(err, reason error) bool {
-	if !errors.Is(err, legacy.ErrBroken) || c.phase != running || c.round == 0 || c.estate != nil || len(c.rounds) > 0 ||
+	if !errors.Is(err, legacy.ErrBroken) || c.phase != running || c.round == 0 || c.lasting != nil || c.estate != nil || len(c.rounds) > 0 ||
 		c.x == nil || !c.mayReplay(c.x.Session()) || c.engine.calls.park(c) != nil {
 		return false
 	}
@@ -139,12 +139,14 @@ func absent(err error) bool {
 // strandable reports whether a round waits that can go on with the call. mu is
 // held.
 func (c *call) strandable() bool {
-	return (c.phase == running || c.phase == starting && c.fallback != nil) && c.round > 0 && c.estate == nil && len(c.rounds) > 0 && c.strandings < maxStrandings
+	return (c.phase == running || c.phase == starting && c.fallback != nil) && c.estate == nil && c.strandings < maxStrandings &&
+		(c.lasting != nil || c.round > 0 && len(c.rounds) > 0)
 }
 
 func (c *call) leaveTo(left *estate) {
 	c.strandings++
 	c.estate, c.fallback = left, nil
+	c.reviveAlone()
 	c.wake()
 }
 

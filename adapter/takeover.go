@@ -34,10 +34,14 @@ type estate struct {
 // is parked, at the round of the request state. Where another round has just
 // done the same, its call is returned.
 func (e *Engine) inherit(up *upstream, req *Request, caps *mcp.Capabilities, t *state.Token) (*call, error) {
-	traits := mcp.MethodTraits(req.Method)
+	method := req.Method
+	if t.Born != 0 { // the request is about the call, which it does not say
+		method = mcp.MethodToolsCall
+	}
+	traits := mcp.MethodTraits(method)
 	now := time.Now()
 	c := &call{
-		engine: e, up: up, method: req.Method, harmless: traits.Harmless, askable: traits.Eligible,
+		engine: e, up: up, method: method, harmless: traits.Harmless, askable: traits.Eligible,
 		eligible: traits.Eligible && caps.Any(), key: e.key(req, caps), creds: credentials(req),
 		name: string(req.Name), phase: parked, id: t.Call, since: sinceNow(), round: t.Round, digest: t.Request,
 		until: time.Unix(t.Expires, 0), begun: now.Add(-time.Duration(t.Ran) * time.Second), heard: now, parkedAt: now,
@@ -68,6 +72,10 @@ func (e *Engine) inherit(up *upstream, req *Request, caps *mcp.Capabilities, t *
 		if a.Hinted {
 			c.names = append(c.names, a.Key)
 		}
+	}
+	if t.Born != 0 {
+		c.name, c.lasts = "", true
+		c.openHandle(req.RequestState, t)
 	}
 	c.ownKey()
 	c.mu.Lock()
@@ -204,6 +212,11 @@ func (c *call) putBackLocked(left *estate, err error) bool {
 	c.inputs, c.transcript, c.asked, c.names, c.cut = left.inputs, left.transcript, left.asked, left.names, left.cut
 	c.known, c.transcriptBytes = nil, sizeOf(c.transcript)
 	c.parkedAt = time.Now()
+	if c.lasting != nil {
+		for _, in := range slices.Clone(c.inputs) {
+			c.rekey(in) // some were answered
+		}
+	}
 	c.arm()
 	for _, r := range c.rounds {
 		r.err = err
@@ -263,6 +276,7 @@ func (c *call) takeOver(ctx context.Context, at *state.Position, answered []answ
 	if len(answered) > 0 {
 		c.parkAt = c.parkAt.Add(c.engine.settings.Gather)
 	}
+	c.parkAlone()
 	c.watchTask()
 	c.wake()
 	c.mu.Unlock()
@@ -300,6 +314,9 @@ func (c *call) takeOver(ctx context.Context, at *state.Position, answered []answ
 // replayable reports whether the call may run twice. mu is held, or nobody else
 // knows the call.
 func (c *call) replayable(s *legacy.Session) bool {
+	if c.lasting != nil && c.lasting.original == nil {
+		return false
+	}
 	switch c.engine.settings.Replay {
 	case ReplayAlways:
 		return true
@@ -312,6 +329,9 @@ func (c *call) replayable(s *legacy.Session) bool {
 // mayReplay is replayable as far as is known: where the server has not said yet
 // what its tools do, it is asked before the call runs again.
 func (c *call) mayReplay(s *legacy.Session) bool {
+	if c.lasting != nil && c.lasting.original == nil {
+		return false
+	}
 	return c.replayable(s) || c.engine.settings.Replay == ReplaySafe && c.method == mcp.MethodToolsCall && s != nil && s.ToolsUnknown() != nil
 }
 
@@ -351,7 +371,10 @@ func (c *call) replay(ctx context.Context, s *legacy.Session, left *estate, text
 	c.mu.Lock()
 	r.served = ServedReplayed
 	c.known, c.transcript, c.transcriptBytes = c.transcript, nil, 0
-	c.inputs, c.names, c.asked, c.x, c.moving = nil, nil, [3]int{}, nil, false
+	c.inputs, c.x, c.moving = nil, nil, false
+	if c.lasting == nil { // else no key may come again
+		c.names, c.asked = nil, [3]int{}
+	}
 	c.fallback, c.resent, c.retried = left, true, false
 	c.unwatchTask()
 	c.task, c.callID = nil, 0

@@ -20,18 +20,19 @@ const wireVersion = 1
 
 // Forms of a message: its second byte.
 const (
-	formRound   byte = 'r'
-	formFirst   byte = 'b' // a round without a request state
-	formNote    byte = 'n' // a notification
-	formOutcome byte = 'o'
-	formRefusal byte = 'x'
-	formAuth    byte = 'u' // an upstream's 401 or 403
-	formError   byte = 'j' // a JSON-RPC error of our own
-	formAway    byte = 'a' // the call is not here, and another may take it over
-	formSeek    byte = 's'
-	formFound   byte = 'f'
-	formKeep    byte = 'k'
-	formSession byte = 'l' // about shared sessions
+	formRound    byte = 'r'
+	formFirst    byte = 'b' // a round without a request state
+	formNote     byte = 'n' // a notification
+	formOutcome  byte = 'o'
+	formStanding byte = 'w' // how a lasting call stands that is watched
+	formRefusal  byte = 'x'
+	formAuth     byte = 'u' // an upstream's 401 or 403
+	formError    byte = 'j' // a JSON-RPC error of our own
+	formAway     byte = 'a' // the call is not here, and another may take it over
+	formSeek     byte = 's'
+	formFound    byte = 'f'
+	formKeep     byte = 'k'
+	formSession  byte = 'l' // about shared sessions
 )
 
 // errWire is what a message is refused with that no replica of this version
@@ -147,6 +148,8 @@ func (f *fields) request(req *Request) {
 	f.bytes('P', req.ProgressToken)
 	f.bytes('R', req.InputResponses)
 	f.bytes('S', req.RequestState)
+	f.number('D', uint64(max(req.Hold, 0)))
+	f.number('L', uint64(max(req.Lasting, 0)))
 	f.text('a', req.Credentials.Authorization)
 	for _, c := range req.Credentials.Forward {
 		f.text('f', c.Name+"\x00"+c.Value)
@@ -199,6 +202,10 @@ func readRound(b []byte, first bool, headers func([]Field) ParamChecker) (req *R
 			req.InputResponses = v
 		case 'S':
 			req.RequestState = v
+		case 'D':
+			req.Hold = time.Duration(f.number())
+		case 'L':
+			req.Lasting = time.Duration(f.number())
 		case 'a':
 			req.Credentials.Authorization = string(v)
 		case 'f':
@@ -231,13 +238,16 @@ func cutField(v []byte) Field {
 
 // appendEvent writes what a round tells its client next.
 func appendEvent(ev *Event) []byte {
-	if ev.Outcome == nil {
+	o, form := ev.Outcome, formOutcome
+	if ev.Standing != nil {
+		o, form = ev.Standing, formStanding
+	}
+	if o == nil {
 		f := newFields(formNote, len(ev.Notification))
 		f.bytes('n', ev.Notification)
 		return f
 	}
-	o := ev.Outcome
-	f := newFields(formOutcome, len(o.Result)+len(o.Error)+len(o.State)+len(o.ServerInfo))
+	f := newFields(form, len(o.Result)+len(o.Error)+len(o.State)+len(o.ServerInfo))
 	f.text('m', o.Method)
 	f.bytes('r', o.Result)
 	f.bytes('e', o.Error)
@@ -251,6 +261,17 @@ func appendEvent(ev *Event) []byte {
 	f.number('t', uint64(o.Cache.TTLMillis))
 	f.text('c', o.Cache.Scope)
 	f.bytes('b', o.Subscription)
+	if s := o.Standing; s != nil {
+		f.bytes('H', s.Handle)
+		f.number('S', uint64(s.Status))
+		f.text('M', s.Message)
+		f.number('B', uint64(s.Born.UnixMilli()))
+		f.number('G', uint64(s.Changed.UnixMilli()))
+		f.number('L', uint64(s.TTL))
+		if s.Failure != nil {
+			f.bytes('F', appendEnd(s.Failure))
+		}
+	}
 	return f
 }
 
@@ -320,6 +341,9 @@ func readEvent(message []byte) (Event, error) {
 	case formOutcome:
 		ev.Outcome = new(Outcome)
 		take = ev.Outcome.take
+	case formStanding:
+		ev.Standing = new(Outcome)
+		take = ev.Standing.take
 	case formRefusal:
 		r := new(Refusal)
 		take, end = r.take, r
@@ -352,7 +376,7 @@ func readEvent(message []byte) (Event, error) {
 	default:
 		return Event{}, errWire
 	}
-	if !readFields(rest, take) || ev.Outcome == nil && ev.Notification == nil && end == nil {
+	if !readFields(rest, take) || ev.Outcome == nil && ev.Standing == nil && ev.Notification == nil && end == nil {
 		return Event{}, errWire
 	}
 	return ev, end
@@ -386,6 +410,29 @@ func (o *Outcome) take(f item) {
 		o.Cache.Scope = string(f.value)
 	case 'b':
 		o.Subscription = f.value
+	case 'H':
+		o.Standing = &Standing{Handle: f.value}
+	default:
+		if o.Standing != nil {
+			o.Standing.take(f)
+		}
+	}
+}
+
+func (s *Standing) take(f item) {
+	switch f.tag {
+	case 'S':
+		s.Status = mcp.TaskStatus(min(f.number(), uint64(mcp.TaskCancelled)))
+	case 'M':
+		s.Message = string(f.value)
+	case 'B':
+		s.Born = time.UnixMilli(int64(f.number()))
+	case 'G':
+		s.Changed = time.UnixMilli(int64(f.number()))
+	case 'L':
+		s.TTL = time.Duration(f.number())
+	case 'F':
+		_, s.Failure = readEvent(f.value)
 	}
 }
 

@@ -12,6 +12,7 @@ const (
 	MethodResourcesRead     = "resources/read"
 	MethodComplete          = "completion/complete"
 	MethodListen            = "subscriptions/listen"
+	MethodTaskUpdate        = "tasks/update" // extension io.modelcontextprotocol/tasks, beside tasks/get and tasks/cancel
 )
 
 // Methods that only legacy revisions have, and input requests, which legacy
@@ -40,6 +41,7 @@ const (
 	NotifyPromptsChanged       = "notifications/prompts/list_changed"
 	NotifyResourcesChanged     = "notifications/resources/list_changed"
 	NotifyResourceUpdated      = "notifications/resources/updated"
+	NotifyTask                 = "notifications/tasks" // extension io.modelcontextprotocol/tasks
 	NotifyAcknowledged         = "notifications/subscriptions/acknowledged"
 	NotifyElicitationCompleted = "notifications/elicitation/complete" // legacy, 2025-11-25
 	NotifyTaskStatus           = "notifications/tasks/status"         // likewise

@@ -9,8 +9,8 @@ import (
 // The plain form of a token, in order:
 //
 //   - Call, Principal, Request;
-//   - one byte: the revision's index, and a bit each for Cut, Released, and whether there is a Task;
-//   - varints: Round, Expires (zigzag), Ran, Asked, the lengths of Owner,
+//   - one byte: the revision's index, and a bit each for Cut, Released, and whether there is a Task or Born;
+//   - varints: Born, if any, Round, Expires (zigzag), Ran, Asked, the lengths of Owner,
 //     Upstream and the rest of Position, how many inputs and answers there are,
 //     and how long the JSON objects are together;
 //   - the texts that the lengths are of, and Task, if any, after its length;
@@ -27,7 +27,8 @@ const (
 	flagCut      = 1 << 3
 	flagReleased = 1 << 4
 	flagTask     = 1 << 5
-	flagsKnown   = flagRevision | flagCut | flagReleased | flagTask
+	flagBorn     = 1 << 7
+	flagsKnown   = flagRevision | flagCut | flagReleased | flagTask | flagBorn
 
 	// minEntry is the length of an answer whose texts are empty; inputs are longer.
 	minEntry = 1 + 16 + 1 + 1
@@ -47,7 +48,13 @@ func (t *Token) appendPlain(dst []byte) []byte {
 	if t.Task != "" {
 		flags |= flagTask
 	}
+	if t.Born != 0 {
+		flags |= flagBorn
+	}
 	dst = append(dst, flags)
+	if t.Born != 0 {
+		dst = binary.AppendUvarint(dst, uint64(t.Born))
+	}
 	dst = binary.AppendUvarint(dst, uint64(t.Round))
 	dst = binary.AppendVarint(dst, t.Expires)
 	dst = binary.AppendUvarint(dst, uint64(t.Ran))
@@ -115,6 +122,14 @@ func (t *Token) readPlain(b []byte) bool {
 	r.digest(&t.Principal)
 	r.digest(&t.Request)
 	flags := r.byte()
+	t.Born = 0
+	if flags&flagBorn != 0 {
+		born := r.uvarint()
+		if born == 0 || born > math.MaxInt64 {
+			return false
+		}
+		t.Born = int64(born)
+	}
 	var n [14]uint64
 	r.uvarints(n[:])
 	round, zigzag, ran, asked, texts, inputs, answers, size := n[0], n[1], n[2], n[3:6], n[6:11], n[11], n[12], n[13]

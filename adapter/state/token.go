@@ -29,6 +29,11 @@ type Token struct {
 	Transcript []Answer   // consumed input responses, oldest first
 	Cut        bool       // the transcript was too large, and stays with the owner only
 	Released   bool       // the stream was let go on purpose (calls.release_after): the retry takes over
+
+	// Born is when a call became one that outlives its client's connections, in
+	// Unix milliseconds. Nonzero: the token is that call's handle, the same for all
+	// of its life, and no request state.
+	Born int64
 }
 
 // Position is where a call stands upstream: what it takes to go on with its
