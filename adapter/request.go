@@ -1,6 +1,8 @@
 package adapter
 
 import (
+	"time"
+
 	"github.com/holdfast-mcp/holdfast/adapter/mcp"
 )
 
@@ -23,6 +25,18 @@ type Request struct {
 	ProgressToken  []byte // raw JSON string or integer, or nil
 	InputResponses []byte // raw object, or nil
 	RequestState   []byte // the text between the quotes, or nil
+
+	// Wrapped says that each of InputResponses is {"result": …} or {"error": …}:
+	// an error is the answer that the server gets for its question.
+	Wrapped bool
+	// Carried says that the client does not send the original request again. The
+	// request state carries Method and what belongs to the request in Params; with
+	// a RequestState, the engine fills these, Name and Args from there, and
+	// InputResponses are all that the call has had so far, not the new ones alone.
+	Carried bool
+	// Hold is how long the round may last before its client is told to come back,
+	// where the method may be answered so; zero: the engine's MaxHold.
+	Hold time.Duration
 
 	Credentials Credentials
 	// PrincipalHeader is the value of the header that a trusted proxy in front

@@ -3,6 +3,7 @@ package adapter
 import (
 	"encoding/binary"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/holdfast-mcp/holdfast/adapter/jsonrpc"
@@ -147,6 +148,9 @@ func (f *fields) request(req *Request) {
 	f.bytes('P', req.ProgressToken)
 	f.bytes('R', req.InputResponses)
 	f.bytes('S', req.RequestState)
+	f.flag('w', req.Wrapped)
+	f.flag('c', req.Carried)
+	f.number('o', uint64(max(req.Hold, 0)))
 	f.text('a', req.Credentials.Authorization)
 	for _, c := range req.Credentials.Forward {
 		f.text('f', c.Name+"\x00"+c.Value)
@@ -199,6 +203,12 @@ func readRound(b []byte, first bool, headers func([]Field) ParamChecker) (req *R
 			req.InputResponses = v
 		case 'S':
 			req.RequestState = v
+		case 'w':
+			req.Wrapped = true
+		case 'c':
+			req.Carried = true
+		case 'o':
+			req.Hold = time.Duration(min(f.number(), math.MaxInt64))
 		case 'a':
 			req.Credentials.Authorization = string(v)
 		case 'f':
