@@ -179,7 +179,7 @@ func (e *Engine) newRound(req *Request) *callRound {
 		r.hold = time.Now().Add(e.settings.MaxHold)
 	}
 	if req.Lasting > 0 && req.Method == mcp.MethodToolsCall {
-		r.lastAt = time.Now().Add(req.Hold)
+		r.lastAt = time.Now().Add(req.LastingAfter)
 	}
 	return r
 }

@@ -169,7 +169,7 @@ func (r *rig) decode(q query) *visit {
 		Meta: meta, ClientInfo: jsonrpc.Get(meta, mcp.MetaClientInfo), Capabilities: jsonrpc.Get(meta, mcp.MetaClientCapabilities),
 		ProgressToken: jsonrpc.Get(meta, "progressToken"), LogLevel: q.level,
 		InputResponses: jsonrpc.Get(v.text, "inputResponses"),
-		Credentials:    Credentials{Authorization: q.auth}, Headers: q.headers, Hold: q.hold, Lasting: q.lasts,
+		Credentials:    Credentials{Authorization: q.auth}, Headers: q.headers, LastingAfter: q.hold, Lasting: q.lasts,
 	}
 	if name != nil {
 		req.Name = name[1 : len(name)-1]

@@ -26,13 +26,21 @@ type Request struct {
 	InputResponses []byte // raw object, or nil
 	RequestState   []byte // the text between the quotes, or nil
 
-	// Hold is how long the round waits before its client is told to come back;
-	// zero: as long as calls.max_hold says.
+	// Wrapped says that each of InputResponses is {"result": …} or {"error": …}:
+	// an error is the answer that the server gets for its question.
+	Wrapped bool
+	// Carried says that the client does not send the original request again. The
+	// request state carries Method and what belongs to the request in Params; with
+	// a RequestState, the engine fills these, Name and Args from there, and
+	// InputResponses are all that the call has had so far, not the new ones alone.
+	Carried bool
+	// Hold is how long the round may last before its client is told to come back,
+	// where the method may be answered so; zero: the engine's MaxHold.
 	Hold time.Duration
 	// Lasting, where it is not zero, is how long the call lasts once it has been
-	// let go: its client is then told a handle after Hold, or as soon as the server
-	// says that it takes its time (lasting.go).
-	Lasting time.Duration
+	// let go with a handle: after LastingAfter, or as soon as the server says that
+	// it takes its time (lasting.go). It counts for tools/call only.
+	Lasting, LastingAfter time.Duration
 
 	Credentials Credentials
 	// PrincipalHeader is the value of the header that a trusted proxy in front

@@ -3,6 +3,7 @@ package adapter
 import (
 	"encoding/binary"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/holdfast-mcp/holdfast/adapter/jsonrpc"
@@ -148,7 +149,10 @@ func (f *fields) request(req *Request) {
 	f.bytes('P', req.ProgressToken)
 	f.bytes('R', req.InputResponses)
 	f.bytes('S', req.RequestState)
-	f.number('D', uint64(max(req.Hold, 0)))
+	f.flag('w', req.Wrapped)
+	f.flag('c', req.Carried)
+	f.number('o', uint64(max(req.Hold, 0)))
+	f.number('D', uint64(max(req.LastingAfter, 0)))
 	f.number('L', uint64(max(req.Lasting, 0)))
 	f.text('a', req.Credentials.Authorization)
 	for _, c := range req.Credentials.Forward {
@@ -202,8 +206,14 @@ func readRound(b []byte, first bool, headers func([]Field) ParamChecker) (req *R
 			req.InputResponses = v
 		case 'S':
 			req.RequestState = v
+		case 'w':
+			req.Wrapped = true
+		case 'c':
+			req.Carried = true
+		case 'o':
+			req.Hold = time.Duration(min(f.number(), math.MaxInt64))
 		case 'D':
-			req.Hold = time.Duration(f.number())
+			req.LastingAfter = time.Duration(f.number())
 		case 'L':
 			req.Lasting = time.Duration(f.number())
 		case 'a':

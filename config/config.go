@@ -25,6 +25,7 @@ type Config struct {
 	State     State      `koanf:"state"`
 	Bus       Bus        `koanf:"bus"`
 	Listeners Listeners  `koanf:"listeners"`
+	Dialects  Dialects   `koanf:"dialects"`
 	Shutdown  Shutdown   `koanf:"shutdown"`
 }
 
@@ -60,6 +61,7 @@ type Upstream struct {
 	InheritEnv     bool              `koanf:"inherit_env" doc:"command gets all of Holdfast's own variables but HOLDFAST_ ones"`
 	Transport      string            `koanf:"transport" oneof:"auto streamable-http http+sse stdio" doc:"how the server is spoken to; auto: over stdio with command, else over Streamable HTTP, or over HTTP+SSE where the server refuses that"`
 	Path           string            `koanf:"path" form:"path" doc:"path that clients use; unique"`
+	Dialect        string            `koanf:"dialect" oneof:"mrtr incomplete-result dependent-requests saga resume-token" doc:"the dialect of a request that neither names one nor shows one by its form"`
 	Headers        map[string]string `koanf:"headers" form:"headers" secret:"true" doc:"header fields sent to the server with every request"`
 	ForwardHeaders []string          `koanf:"forward_headers" form:"forward" doc:"names of a client's header fields that go to the server, beside Authorization"`
 	Cache          Cache             `koanf:"cache"`

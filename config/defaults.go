@@ -80,7 +80,13 @@ func Defaults() *Config {
 			MaxStreams:   16384,
 		},
 		Listeners: Listeners{Max: 10000, MaxPerPrincipal: 256, MaxURIs: 256},
-		Shutdown:  Shutdown{Grace: 30 * time.Second},
+		Dialects: Dialects{
+			IncompleteResult:  Asking{Enabled: true, Capabilities: []string{"elicitation", "sampling"}},
+			DependentRequests: Asking{Enabled: true, Capabilities: []string{"elicitation", "sampling"}},
+			Saga:              Asking{Enabled: true, Capabilities: []string{"elicitation", "sampling"}},
+			ResumeToken:       Polled{Enabled: true, After: 20 * time.Second},
+		},
+		Shutdown: Shutdown{Grace: 30 * time.Second},
 	}
 }
 
@@ -91,6 +97,7 @@ func DefaultUpstream() Upstream {
 		Name:      "default",
 		Transport: TransportAuto,
 		Path:      "/mcp",
+		Dialect:   DialectMRTR,
 		Cache:     Cache{Scope: ScopePrivate},
 	}
 }

@@ -31,6 +31,12 @@ const (
 	MethodTaskCancel    = "tasks/cancel"
 )
 
+// Methods of proposals (package dialect).
+const (
+	MethodCallSaga   = "tools/callSaga"
+	MethodResumeSaga = "tools/resumeSaga"
+)
+
 // Notifications.
 const (
 	NotifyInitialized          = "notifications/initialized"
@@ -62,6 +68,9 @@ const (
 	// MetaKeyHint is where a legacy server may name the input request key that
 	// its question should get (design.md, "Words": input request).
 	MetaKeyHint = "dev.holdfast/key"
+	// ExtensionDialects is the capability under which server/discover names the
+	// dialects that are spoken beside the revision's own form.
+	ExtensionDialects = "dev.holdfast/dialects"
 )
 
 // HTTP headers, in the spelling that fasthttp's normalisation produces.
@@ -72,6 +81,7 @@ const (
 	HeaderSessionID       = "Mcp-Session-Id" // legacy only
 	HeaderParamPrefix     = "Mcp-Param-"
 	HeaderLastEventID     = "Last-Event-Id"
+	HeaderDialect         = "Holdfast-Dialect" // of our own
 )
 
 // Revisions of the protocol, oldest first.

@@ -310,10 +310,10 @@ func proxySettings(c *config.Config) proxy.Settings {
 		Origins: c.HTTP.AllowedOrigins, Hosts: c.Hosts(), PrincipalHeader: c.Principal.Header,
 		MaxBody: int(c.HTTP.MaxBody), MaxHeader: int(c.HTTP.MaxHeader), MaxDepth: c.HTTP.MaxDepth, MaxConnections: c.HTTP.MaxConnections,
 		ReadTimeout: c.HTTP.ReadTimeout, WriteTimeout: c.HTTP.WriteTimeout, IdleTimeout: c.HTTP.IdleTimeout,
-		StreamAfter: c.Stream.After, KeepAlive: c.Stream.KeepAlive,
+		StreamAfter: c.Stream.After, KeepAlive: c.Stream.KeepAlive, Dialects: dialects(&c.Dialects),
 	}
 	for _, u := range c.Upstreams {
-		s.Routes = append(s.Routes, proxy.Route{Path: u.Path, Upstream: u.Name, Forward: u.ForwardHeaders})
+		s.Routes = append(s.Routes, proxy.Route{Path: u.Path, Upstream: u.Name, Dialect: u.Dialect, Forward: u.ForwardHeaders})
 	}
 	return s
 }

@@ -46,6 +46,7 @@ var answers = []Answer{
 	{adapter.ReasonMethodNotFound, 404, jsonrpc.CodeMethodNotFound, "the revision or the server has no such method"},
 	{adapter.ReasonHeaderMismatch, 400, mcp.CodeHeaderMismatch, "a header that mirrors the body is missing, repeated, malformed or differs from the body"},
 	{adapter.ReasonMissingCapability, 400, mcp.CodeMissingCapability, "the server asked for something that the client did not declare; `data.requiredCapabilities` says what"},
+	{adapter.ReasonDialect, 400, jsonrpc.CodeInvalidRequest, "`Holdfast-Dialect` names no dialect, or the request is of one that is switched off (`dialects`)"},
 
 	{adapter.ReasonStateInvalid, 400, jsonrpc.CodeInvalidParams, "the request state was changed, cut, or never came from here"},
 	{adapter.ReasonStateUnknown, 400, jsonrpc.CodeInvalidParams, "the request state was sealed with a key that this replica lacks"},

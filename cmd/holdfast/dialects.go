@@ -1,0 +1,57 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/holdfast-mcp/holdfast/adapter/dialect"
+	"github.com/holdfast-mcp/holdfast/config"
+)
+
+// dialects are those that clients may speak over HTTP.
+func dialects(c *config.Dialects) *dialect.Set {
+	const section, enabled = "dialects.", ".enabled"
+	return dialect.NewSet(
+		dialect.Spoken{
+			Dialect: dialect.IncompleteResult{Capabilities: capabilities(c.IncompleteResult.Capabilities)},
+			Off:     !c.IncompleteResult.Enabled, Setting: section + "incomplete_result" + enabled,
+		},
+		dialect.Spoken{
+			Dialect: dialect.DependentRequests{Capabilities: capabilities(c.DependentRequests.Capabilities)},
+			Off:     !c.DependentRequests.Enabled, Setting: section + "dependent_requests" + enabled,
+		},
+		dialect.Spoken{
+			Dialect: dialect.Saga{Capabilities: capabilities(c.Saga.Capabilities)},
+			Off:     !c.Saga.Enabled, Setting: section + "saga" + enabled,
+		},
+		dialect.Spoken{
+			Dialect: dialect.ResumeToken{After: c.ResumeToken.After},
+			Off:     !c.ResumeToken.Enabled, Setting: section + "resume_token" + enabled,
+		},
+	)
+}
+
+// capabilities are the words of the configuration as a client declares them.
+func capabilities(words []string) []byte {
+	modes := map[string][]string{} // by capability
+	for _, word := range words {
+		name, mode, narrower := strings.Cut(word, ".")
+		switch {
+		case narrower:
+			modes[name] = append(modes[name], mode)
+		case name == "elicitation":
+			modes[name] = append(modes[name], "form")
+		default:
+			modes[name] = append(modes[name], []string(nil)...)
+		}
+	}
+	var all []string
+	for _, name := range []string{"elicitation", "sampling", "roots"} {
+		if list, ok := modes[name]; ok {
+			for i := range list {
+				list[i] = `"` + list[i] + `":{}`
+			}
+			all = append(all, `"`+name+`":{`+strings.Join(list, ",")+`}`)
+		}
+	}
+	return []byte("{" + strings.Join(all, ",") + "}")
+}
