@@ -170,13 +170,14 @@ func TestLastingCallIsCancelled(t *testing.T) {
 	for name, change := range map[string]change{"plain": func(*Settings, *legacy.Settings, *rawserver.Settings) {}, "task": withTasks} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, change)
-			told := make(chan struct{})
+			arrived, told := make(chan struct{}), make(chan struct{})
 			if name == "task" {
-				r.raw.TaskTool("slow", 100, func(task *rawserver.Task) { task.AwaitCancel(); close(told) })
+				r.raw.TaskTool("slow", 100, func(task *rawserver.Task) { close(arrived); task.AwaitCancel(); close(told) })
 			} else {
-				r.raw.Tool("slow", func(c *rawserver.Call) { <-c.Context().Done(); close(told) })
+				r.raw.Tool("slow", func(c *rawserver.Call) { close(arrived); <-c.Context().Done(); close(told) })
 			}
 			begun := r.play(toolCall("slow").lasting()).handle(t)
+			<-arrived
 			for range 2 {
 				if got := r.play(about(mcp.MethodTaskCancel, begun)); string(got.Result) != "{}" {
 					t.Errorf("acknowledged with %+v", got)

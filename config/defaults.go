@@ -85,6 +85,10 @@ func Defaults() *Config {
 			DependentRequests: Asking{Enabled: true, Capabilities: []string{"elicitation", "sampling"}},
 			Saga:              Asking{Enabled: true, Capabilities: []string{"elicitation", "sampling"}},
 			ResumeToken:       Polled{Enabled: true, After: 20 * time.Second},
+			Tasks: Tasks{
+				Enabled: true, Required: TasksServe, After: 20 * time.Second, TTL: time.Hour, Poll: time.Second,
+				Max: 20000, MaxPerPrincipal: 2000,
+			},
 		},
 		Shutdown: Shutdown{Grace: 30 * time.Second},
 	}

@@ -15,7 +15,7 @@ import (
 // statusOfOutcome is the HTTP status of a round that ended well or with the
 // server's own error, which is a rightful answer to a rightful request.
 func statusOfOutcome(o *adapter.Outcome) int {
-	if o.Error == nil {
+	if o.Error == nil || o.Standing != nil { // a task that has failed was found all the same
 		return fasthttp.StatusOK
 	}
 	code, err := strconv.Atoi(string(jsonrpc.Get(o.Error, "code")))

@@ -258,7 +258,7 @@ func (x *exchange) follow() error {
 			x.plain(event.Outcome)
 			return nil
 		case streams:
-			x.stream(event.Notification)
+			x.stream(x.notification(event))
 			return nil
 		}
 	}
@@ -274,10 +274,23 @@ func (x *exchange) register() {
 // plain answers with one JSON body.
 func (x *exchange) plain(o *adapter.Outcome) {
 	resp := &x.ctx.Response
+	downstream.Explain(o)
 	x.status = statusOfOutcome(o)
 	resp.SetStatusCode(x.status)
 	resp.Header.SetContentTypeBytes(jsonMedia)
 	resp.SwapBody(x.dialect.AppendOutcome(resp.SwapBody(nil)[:0], x.id, o))
+}
+
+// notification is what an event has the client notified of.
+func (x *exchange) notification(event adapter.Event) []byte {
+	if event.Standing == nil {
+		return event.Notification
+	}
+	downstream.Explain(event.Standing)
+	if d, ok := x.dialect.(dialect.Watching); ok {
+		return d.AppendStanding(nil, event.Standing)
+	}
+	return nil
 }
 
 // statusGone is nginx's "client closed request".

@@ -33,3 +33,10 @@ type Dialect interface {
 	// how its round ended. id is the raw id of the client's request.
 	AppendOutcome(dst, id []byte, o *adapter.Outcome) []byte
 }
+
+// Watching is a Dialect with a form for how a lasting call stands.
+type Watching interface {
+	// AppendStanding appends the complete JSON-RPC notification that tells a client
+	// how a call stands that it watches.
+	AppendStanding(dst []byte, o *adapter.Outcome) []byte
+}

@@ -22,7 +22,8 @@ func (MRTR) Modern() bool { return true }
 type params struct {
 	name, uri, arguments         []byte
 	inputResponses, requestState []byte
-	resumeToken                  []byte
+	resumeToken, taskID          []byte
+	notifications                []byte
 	legacyVersion                []byte // params.protocolVersion of initialize
 
 	meta                                         []byte
@@ -58,9 +59,13 @@ func (p *params) read(raw []byte) {
 			p.requestState = c.Value()
 		case "resumeToken":
 			p.resumeToken = c.Value()
+		case "taskId":
+			p.taskID = c.Value()
+		case "notifications":
+			p.notifications = c.Value()
 		case "protocolVersion":
 			p.legacyVersion = c.Value()
-		case "cursor", "ref", "argument", "context", "notifications":
+		case "cursor", "ref", "argument", "context":
 		default:
 			if meant, ok := jsonrpc.FoldsTo(name, paramNames); ok {
 				p.misspelt, p.meant = string(name), meant
@@ -106,7 +111,7 @@ func (p *params) decodeModern(msg *jsonrpc.Message, req *adapter.Request) error 
 		return unsupported(version)
 	}
 	traits := mcp.MethodTraits(msg.Method)
-	if !traits.Known {
+	if !traits.Known || traits.Task {
 		return unknownMethod(msg.Method, p)
 	}
 	if err := p.requireMeta(); err != nil {

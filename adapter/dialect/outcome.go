@@ -30,7 +30,7 @@ func (MRTR) AppendOutcome(dst, id []byte, o *adapter.Outcome) []byte {
 }
 
 func appendNoObject(dst []byte) []byte {
-	return append(dst, `,"error":{"code":-32603,"message":"The server's result is no object","data":{"reason":"upstream_reply"}}`...)
+	return append(append(dst, `,"error":`...), noObject...)
 }
 
 // appendInputRequired writes an InputRequiredResult. inputRequests is there

@@ -18,7 +18,7 @@ var noCapabilities = []byte(`{}`)
 func (p *params) decodeProposal(msg *jsonrpc.Message, req *adapter.Request, caps []byte) error {
 	req.Method, req.ID, req.Params, req.Meta = msg.Method, msg.ID, msg.Params, p.meta
 	traits := mcp.MethodTraits(msg.Method)
-	if !traits.Known {
+	if !traits.Known || traits.Task {
 		return unknownMethod(msg.Method, p)
 	}
 	return p.decodeOptional(traits, req, caps)

@@ -36,7 +36,7 @@ type Set struct {
 	methods map[string]*Spoken // that one dialect has and the revision has not
 
 	// Those that the shape of a request tells: nil where not known.
-	dependent, resumeToken *Spoken
+	dependent, resumeToken, tasks *Spoken
 }
 
 // own are the methods that only one dialect has.
@@ -59,6 +59,8 @@ func NewSet(others ...Spoken) *Set {
 			s.dependent = d
 		case NameResumeToken:
 			s.resumeToken = d
+		case NameTasks:
+			s.tasks = d
 		}
 	}
 	return s
@@ -115,6 +117,12 @@ func (s *Set) Decode(msg *jsonrpc.Message, named []byte, configured *Spoken, req
 		}
 	} else if s != nil {
 		d = s.recognise(msg, &p, configured)
+	}
+	if d == nil && named == nil && s != nil && s.tasks != nil && (Tasks{}).concerns(msg.Method, &p) {
+		d = s.tasks
+		if d.Off && !mcp.MethodTraits(msg.Method).Task {
+			d = nil // a task is an answer that a client takes, not one that it wants
+		}
 	}
 	if d == nil {
 		return MRTR{}, p.decodeModern(msg, req)

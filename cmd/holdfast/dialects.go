@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-mcp/holdfast/adapter/dialect"
+	"github.com/holdfast-mcp/holdfast/adapter/mcp"
 	"github.com/holdfast-mcp/holdfast/config"
 )
 
@@ -27,7 +28,27 @@ func dialects(c *config.Dialects) *dialect.Set {
 			Dialect: dialect.ResumeToken{After: c.ResumeToken.After},
 			Off:     !c.ResumeToken.Enabled, Setting: section + "resume_token" + enabled,
 		},
+		tasks(&c.Tasks),
 	)
+}
+
+// stdioDialects are those that the client on standard input and output may speak:
+// the revision's own, and its extensions.
+func stdioDialects(c *config.Dialects) *dialect.Set { return dialect.NewSet(tasks(&c.Tasks)) }
+
+func tasks(c *config.Tasks) dialect.Spoken {
+	return dialect.Spoken{
+		Dialect: dialect.Tasks{After: c.After, TTL: c.TTL, Poll: c.Poll},
+		Off:     !c.Enabled, Setting: "dialects.tasks.enabled",
+	}
+}
+
+// extensions are what server/discover tells of those that are switched on.
+func extensions(c *config.Dialects) string {
+	if !c.Tasks.Enabled {
+		return ""
+	}
+	return `"` + mcp.ExtensionTasks + `":{}`
 }
 
 // capabilities are the words of the configuration as a client declares them.

@@ -201,6 +201,8 @@ func newEngine(c *config.Config, environ []string, guard *child.Guard, replica s
 		OwnKey: c.State.KeyFile == "" && len(c.State.Keys) == 0,
 		Bus:    peers, BusRequired: c.Bus.Required, ParamHeaders: proxy.ParamHeaders,
 		Buffer: c.Stream.Buffer, BufferBytes: int(c.Stream.BufferBytes),
+		MaxLasting: c.Dialects.Tasks.Max, MaxLastingPerPrincipal: c.Dialects.Tasks.MaxPerPrincipal,
+		LastingOnly: c.Dialects.Tasks.Enabled && c.Dialects.Tasks.Required == config.TasksRefuse, Extensions: extensions(&c.Dialects),
 		MaxListeners: c.Listeners.Max, MaxListenersPerPrincipal: c.Listeners.MaxPerPrincipal, MaxURIs: c.Listeners.MaxURIs,
 	}
 	switch c.Sessions.Scope {
@@ -325,7 +327,7 @@ func stdioSettings(c *config.Config) stdio.Settings {
 	return stdio.Settings{
 		Upstream: c.Upstreams[0].Name, Principal: "\x00user " + strconv.Itoa(os.Getuid()),
 		MaxLine: int(c.HTTP.MaxBody), MaxDepth: c.HTTP.MaxDepth, MaxRequests: c.Stdio.MaxRequests,
-		WriteTimeout: c.HTTP.WriteTimeout,
+		WriteTimeout: c.HTTP.WriteTimeout, Dialects: stdioDialects(&c.Dialects),
 	}
 }
 

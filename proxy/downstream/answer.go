@@ -161,6 +161,16 @@ func ReplyToRefusal(refusal *adapter.Refusal) Reply {
 	return r
 }
 
+// Explain puts into an outcome why a lasting call has failed, where that was not
+// the server's word.
+func Explain(o *adapter.Outcome) {
+	if o.Standing == nil || o.Standing.Failure == nil {
+		return
+	}
+	reply := ReplyTo(o.Standing.Failure)
+	o.Error, o.Standing.Failure = jsonrpc.Get(jsonrpc.AppendError(nil, []byte("0"), &reply.Err), "error"), nil
+}
+
 // StatusOf gives a JSON-RPC error its HTTP status (spec 2026-07-28,
 // basic/transports/streamable-http, "Protocol Version Header" and "Server
 // Validation"; basic/index, "_meta"); other is the status of codes that the
