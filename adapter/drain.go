@@ -52,10 +52,8 @@ func (e *Engine) Shutdown(ctx context.Context) {
 	if e.peered() {
 		for _, c := range e.calls.all() { // another replica goes on with these when their clients come back
 			c.mu.Lock()
-			if c.lasting != nil && c.phase != done && c.handleLeads() && c.sure() {
-				c.leaveLasting()
-			}
 			c.release()
+			c.releaseLasting()
 			c.mu.Unlock()
 		}
 		e.bequest(wait)
@@ -66,6 +64,9 @@ func (e *Engine) Shutdown(ctx context.Context) {
 		c.settleUp(peered)
 	}
 	e.endReleased(peered && e.bequest(ctx))
+	if peered {
+		e.bequeathCopies(wait)
+	}
 	e.rest(ctx)                                 // what the clients are told is on its way
 	giveUp := context.AfterFunc(wait, e.cancel) // on servers that do not take what they are sent
 	e.wg.Wait()
@@ -126,10 +127,7 @@ func (c *call) settleUp(peered bool) {
 	if peered && c.phase == running && c.askable && c.driver == byGoroutine && len(c.rounds) > 0 && c.transferable() {
 		c.park(c.rounds[0])
 	}
-	if peered && c.lasting != nil && c.phase != done && c.handleLeads() && c.sure() {
-		c.leaveLasting()
-	}
-	handed := peered && c.release() || c.phase == done
+	handed := peered && (c.release() || c.releaseLasting()) || c.phase == done
 	if peered && !handed && c.phase == parked && c.lasting == nil && c.transferable() {
 		c.leaveRun()
 		handed = true
@@ -138,17 +136,6 @@ func (c *call) settleUp(peered bool) {
 	if !handed {
 		c.end(&Refusal{Reason: ReasonShutdown, Detail: "this replica is stopping", MayHaveRun: true, RetryAfter: time.Second}, "the proxy is stopping")
 	}
-}
-
-// leaveLasting lets go of a lasting call that others can go on with from its
-// handle. mu is held.
-func (c *call) leaveLasting() {
-	if c.x != nil {
-		s := c.x.Session()
-		s.Hold()
-		defer s.Return(false)
-	}
-	c.surrender()
 }
 
 // leaveRun ends what a parked call has at the server, where it runs again

@@ -53,7 +53,10 @@ func (r *callRound) lastsBy(now time.Time) bool {
 	if r.lastAt.IsZero() || c.phase != running || c.x == nil || c.moving || c.resend || len(c.inputs) > 0 {
 		return false
 	}
-	return c.lasting != nil || c.task != nil || !now.Before(r.lastAt)
+	if c.callID != 0 && c.lasting == nil { // by the name of the server's task others can go on with it
+		return c.task != nil
+	}
+	return c.lasting != nil || !now.Before(r.lastAt)
 }
 
 // last lets go of the round, whose call lasts from now on. Where there are too

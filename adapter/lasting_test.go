@@ -40,8 +40,10 @@ func (r *rig) until(o *Outcome, want mcp.TaskStatus) *Outcome {
 			r.t.Fatal(err)
 		case ev.Standing != nil && ev.Standing.Standing.Status == want:
 			return ev.Standing.clone()
-		case ev.Standing != nil && ev.Standing.Standing.Status.Ended(), ev.Outcome != nil:
-			r.t.Fatalf("the call ended: %+v", ev)
+		case ev.Standing != nil && ev.Standing.Standing.Status.Ended():
+			r.t.Fatalf("the call is %v, not %v: %s, %v", ev.Standing.Standing.Status, want, ev.Standing.Error, ev.Standing.Standing.Failure)
+		case ev.Outcome != nil:
+			r.t.Fatalf("the call ended: %+v", ev.Outcome)
 		}
 	}
 	r.t.Fatalf("the call did not come to be %v", want)

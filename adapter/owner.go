@@ -31,6 +31,8 @@ func (e *Engine) ServeStream(ctx context.Context, from string, kind Kind, s Stre
 		e.serveSeek(ctx, s, rest)
 	case err == nil && kind == KindKeep && form == formKeep:
 		e.serveKeep(ctx, s, rest)
+	case err == nil && kind == KindKeep && form == formCopy:
+		e.serveCopy(ctx, s, rest)
 	case err == nil && kind == KindSession && form == formSession:
 		e.serveSession(ctx, from, s, plain)
 	case err == nil && kind == KindNote && form == formSession: // too large to be told

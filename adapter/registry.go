@@ -323,11 +323,8 @@ func (c *call) settle(was phase) {
 	if c.lasting != nil && c.lasting.until.After(c.until) {
 		c.until = c.lasting.until
 	}
-	size := int64(callOverhead)
-	if c.result != nil {
-		size += int64(len(c.result.Result) + len(c.result.Error))
-	}
-	r.keep(c, size)
+	r.keep(c, c.size())
+	c.copyOutcome()
 	c.early, c.stat, c.names, c.inputs, c.creds, c.stop = nil, nil, nil, nil, nil, nil
 	c.transcript, c.known, c.estate, c.fallback, c.withdrawn = nil, nil, nil, nil, nil
 }

@@ -86,7 +86,7 @@ func (r *callRound) Next(until time.Time) (Event, error) {
 			continue
 		}
 		wait := until
-		if !r.lastAt.IsZero() && r.lastAt.Before(wait) && c.phase == running && len(c.inputs) == 0 {
+		if !r.lastAt.IsZero() && r.lastAt.Before(wait) && c.phase == running && len(c.inputs) == 0 && c.callID == 0 && !c.moving && !c.resend && c.x != nil {
 			wait = r.lastAt
 		}
 		if !r.hold.IsZero() && r.hold.Before(wait) && c.askable && c.phase == running {

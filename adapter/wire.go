@@ -33,6 +33,7 @@ const (
 	formSeek     byte = 's'
 	formFound    byte = 'f'
 	formKeep     byte = 'k'
+	formCopy     byte = 'y' // the outcome of a lasting call
 	formSession  byte = 'l' // about shared sessions
 )
 
