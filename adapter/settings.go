@@ -43,9 +43,18 @@ type Settings struct {
 	ParamHeaders func([]Field) ParamChecker
 	Replay       Replay
 
+	// Extensions are what server/discover declares beside the server's own.
+	Extensions []Extension
+
 	MaxListeners             int // overall
 	MaxListenersPerPrincipal int
 	MaxURIs                  int // of one listener
+}
+
+// Extension is a member of the capability "extensions".
+type Extension struct {
+	Name  string
+	Value []byte // raw object
 }
 
 // Scope says who shares a session.

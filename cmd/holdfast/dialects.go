@@ -3,7 +3,9 @@ package main
 import (
 	"strings"
 
+	"github.com/holdfast-mcp/holdfast/adapter"
 	"github.com/holdfast-mcp/holdfast/adapter/dialect"
+	"github.com/holdfast-mcp/holdfast/adapter/mcp"
 	"github.com/holdfast-mcp/holdfast/config"
 )
 
@@ -28,6 +30,14 @@ func dialects(c *config.Dialects) *dialect.Set {
 			Off:     !c.ResumeToken.Enabled, Setting: section + "resume_token" + enabled,
 		},
 	)
+}
+
+// extensions are what server/discover says of the dialects.
+func extensions(spoken *dialect.Set) []adapter.Extension {
+	if value := spoken.Extension(); value != nil {
+		return []adapter.Extension{{Name: mcp.ExtensionDialects, Value: value}}
+	}
+	return nil
 }
 
 // capabilities are the words of the configuration as a client declares them.
