@@ -99,6 +99,8 @@ type query struct {
 	level            mcp.Level
 	upstream         string
 	headers          ParamChecker
+	wrapped, carried bool
+	hold             time.Duration
 }
 
 func toolCall(tool string) query {
@@ -169,6 +171,7 @@ func (r *rig) decode(q query) *visit {
 		ProgressToken: jsonrpc.Get(meta, "progressToken"), LogLevel: q.level,
 		InputResponses: jsonrpc.Get(v.text, "inputResponses"),
 		Credentials:    Credentials{Authorization: q.auth}, Headers: q.headers,
+		Wrapped: q.wrapped, Carried: q.carried, Hold: q.hold,
 	}
 	if name != nil {
 		req.Name = name[1 : len(name)-1]
