@@ -168,7 +168,9 @@ func TestDependentRequestsRounds(t *testing.T) {
 	})
 	h := Start(t, Options{Upstream: server.URL, Config: "calls: {max_hold: 300ms}"})
 	const call = `"method": "tools/call", "params": {"name": "ask"}`
-	says := func(name string) string { return `{"result": {"action": "accept", "content": {"` + name + `": "` + strings.ToUpper(name) + `"}}}` }
+	says := func(name string) string {
+		return `{"result": {"action": "accept", "content": {"` + name + `": "` + strings.ToUpper(name) + `"}}}`
+	}
 	asks := func(key, name string) string {
 		return `"dependent_requests": {"` + key + `": {"method": "elicitation/create", "params": ` + question(name) + `}}}`
 	}
