@@ -56,10 +56,10 @@ type call struct {
 	creds  legacy.Credentials // of the newest round
 	stop   context.CancelFunc // ends launch's or deliver's waiting, or nil
 
-	inputs    []*input // open: the server waits for their answers
-	names     []string // keys that inputs of this call have had
-	asked     [3]int   // how many inputs of each kind there were
-	early     []byte   // inputResponses that the first request brought, or nil
+	inputs    []*input  // open: the server waits for their answers
+	names     []string  // keys that inputs of this call have had
+	asked     [3]int    // how many inputs of each kind there were
+	early     responses // that the first request brought, or none
 	parkAt    time.Time
 	resend    bool // the request is sent anew when the client comes back
 	resent    bool // it was, after which the server has asked nothing more
@@ -89,6 +89,7 @@ type call struct {
 	transcriptBytes int
 	cut             bool           // the transcript is too large for a request state
 	known           []state.Answer // in a replay: answers to questions that may come again
+	carried         []byte         // params that the request states carry, because the client does not send them again; or nil
 	estate          *estate        // parked, or about to be: its stream is gone
 	moving          bool           // with phase running: what is to become of that is being found out
 	fallback        *estate        // of a replay, until the server has said something
@@ -101,6 +102,7 @@ type call struct {
 	id     [16]byte
 	since  uint64 // since when it is this replica's, in Unix nanoseconds
 	round  uint32 // of the newest request state
+	asking int    // rounds that ended with a question, for calls.max_rounds
 	digest [16]byte
 	until  time.Time // when the parked call, or its kept outcome, expires
 
@@ -152,7 +154,12 @@ func (e *Engine) start(up *upstream, req *Request, caps *mcp.Capabilities, r *ca
 	}
 	c.lasts = req.Lasting > 0 && c.method == mcp.MethodToolsCall
 	if traits.Eligible && len(req.InputResponses) > len("{}") {
-		c.early = bytes.Clone(req.InputResponses)
+		c.early = responses{bytes.Clone(req.InputResponses), req.Wrapped}
+	}
+	if req.Carried {
+		if err := c.carry(req); err != nil {
+			return err
+		}
 	}
 	c.msgID = up.Server.NextID()
 	text := c.appendRequest(legacy.Text(), req)

@@ -3,6 +3,7 @@ package adapter
 import (
 	"bytes"
 	"context"
+	"slices"
 
 	"github.com/holdfast-mcp/holdfast/adapter/jsonrpc"
 	"github.com/holdfast-mcp/holdfast/adapter/legacy"
@@ -52,20 +53,17 @@ func (c *call) discovered(s *legacy.Session) {
 }
 
 // discoverResult: spec 2026-07-28, server/discover.
-func discoverResult(info *legacy.Info, extensions string) []byte {
-	out := append([]byte(nil), `{"supportedVersions":["`+mcp.Modern+`"],"capabilities":{`...)
+func discoverResult(info *legacy.Info, ours []Extension) []byte {
+	const start = `{"supportedVersions":["` + mcp.Modern + `"],"capabilities":{`
 	// tasks is legacy; the extension of that name is another protocol.
-	start := len(out)
-	out = jsonrpc.AppendMembers(out, info.Capabilities, func(name []byte) bool { return string(name) == "tasks" || string(name) == "extensions" })
-	if own := jsonrpc.AppendMembers(nil, jsonrpc.Get(info.Capabilities, "extensions"), isTasksExtension); len(own)+len(extensions) > 0 {
-		if len(out) > start {
+	out := jsonrpc.AppendMembers([]byte(start), info.Capabilities, func(name []byte) bool {
+		return string(name) == "tasks" || string(name) == "extensions" && len(ours) > 0
+	})
+	if len(ours) > 0 {
+		if len(out) > len(start) {
 			out = append(out, ',')
 		}
-		out = append(append(out, `"extensions":{`...), own...)
-		if len(own) > 0 && extensions != "" {
-			out = append(out, ',')
-		}
-		out = append(append(out, extensions...), '}')
+		out = appendExtensions(append(out, `"extensions":`...), jsonrpc.Get(info.Capabilities, "extensions"), ours)
 	}
 	out = append(out, '}')
 	if info.Instructions != nil {
@@ -74,5 +72,18 @@ func discoverResult(info *legacy.Info, extensions string) []byte {
 	return append(out, '}')
 }
 
-// isTasksExtension: no legacy server can mean this extension.
-func isTasksExtension(name []byte) bool { return string(name) == mcp.ExtensionTasks }
+// appendExtensions appends the server's own extensions and ours, which win.
+func appendExtensions(dst, own []byte, ours []Extension) []byte {
+	dst = append(dst, '{')
+	start := len(dst)
+	dst = jsonrpc.AppendMembers(dst, own, func(name []byte) bool {
+		return slices.ContainsFunc(ours, func(e Extension) bool { return e.Name == string(name) })
+	})
+	for _, e := range ours {
+		if len(dst) > start {
+			dst = append(dst, ',')
+		}
+		dst = append(append(jsonrpc.AppendQuote(dst, e.Name), ':'), e.Value...)
+	}
+	return append(dst, '}')
+}

@@ -257,11 +257,25 @@ func TestDrainWithoutTheLease(t *testing.T) {
 	}
 }
 
-// A round is held for calls.max_hold at most: then its client is told to come
-// back, on whatever replica.
+// A round is held for calls.max_hold, or for what it says itself, at most: then
+// its client is told to come back, on whatever replica. As long as nothing is
+// asked, that does not count towards calls.max_rounds.
 func TestMaxHold(t *testing.T) {
 	t.Parallel()
-	f := newReplicas(t, 2, func(s *Settings, _ *legacy.Settings, _ *rawserver.Settings) { s.MaxHold = 60 * time.Millisecond })
+	for name, tt := range map[string]struct{ settings, request time.Duration }{
+		"of the settings": {60 * time.Millisecond, 0},
+		"of the request":  {0, 60 * time.Millisecond},
+		"the shorter one": {60 * time.Millisecond, time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			maxHold(t, tt.settings, tt.request)
+		})
+	}
+}
+
+func maxHold(t *testing.T, settings, request time.Duration) {
+	f := newReplicas(t, 2, func(s *Settings, _ *legacy.Settings, _ *rawserver.Settings) { s.MaxHold, s.MaxRounds = settings, 2 })
 	gate := make(chan struct{})
 	f.raw.Tool("long", func(c *rawserver.Call) {
 		<-gate
@@ -273,7 +287,7 @@ func TestMaxHold(t *testing.T) {
 		c.Result(`{"prompts":[]}`)
 	})
 	plain := f.rigs[0].mustBegin(query{method: mcp.MethodPromptsList}).goes()
-	q := toolCall("long")
+	q := toolCall("long").with(func(q *query) { q.hold = request })
 	o := f.rigs[0].play(q)
 	for n := range 4 {
 		if o.State == nil || len(o.Inputs) != 0 {

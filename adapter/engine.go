@@ -175,8 +175,12 @@ func (e *Engine) newRound(req *Request) *callRound {
 	if req.RequestState != nil {
 		r.began = time.Now()
 	}
-	if e.settings.MaxHold > 0 {
-		r.hold = time.Now().Add(e.settings.MaxHold)
+	hold := e.settings.MaxHold
+	if req.Hold > 0 && (hold == 0 || req.Hold < hold) {
+		hold = req.Hold
+	}
+	if hold > 0 {
+		r.hold = time.Now().Add(hold)
 	}
 	if req.Lasting > 0 && req.Method == mcp.MethodToolsCall {
 		r.lastAt = time.Now().Add(req.LastingAfter)

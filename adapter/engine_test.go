@@ -99,7 +99,9 @@ type query struct {
 	level            mcp.Level
 	upstream         string
 	headers          ParamChecker
-	hold, lasts      time.Duration
+	wrapped, carried bool
+	hold             time.Duration
+	after, lasts     time.Duration
 }
 
 func toolCall(tool string) query {
@@ -169,7 +171,8 @@ func (r *rig) decode(q query) *visit {
 		Meta: meta, ClientInfo: jsonrpc.Get(meta, mcp.MetaClientInfo), Capabilities: jsonrpc.Get(meta, mcp.MetaClientCapabilities),
 		ProgressToken: jsonrpc.Get(meta, "progressToken"), LogLevel: q.level,
 		InputResponses: jsonrpc.Get(v.text, "inputResponses"),
-		Credentials:    Credentials{Authorization: q.auth}, Headers: q.headers, LastingAfter: q.hold, Lasting: q.lasts,
+		Credentials:    Credentials{Authorization: q.auth}, Headers: q.headers,
+		Wrapped: q.wrapped, Carried: q.carried, Hold: q.hold, LastingAfter: q.after, Lasting: q.lasts,
 	}
 	if name != nil {
 		req.Name = name[1 : len(name)-1]

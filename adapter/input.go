@@ -170,26 +170,26 @@ func isLegacyMeta(name []byte) bool {
 
 // answerEarly answers a hinted input with what the first request brought.
 func (c *call) answerEarly(in *input) bool {
-	value := jsonrpc.Get(c.early, in.Key)
-	if value == nil || !c.fits(in, value) {
+	r, ok := c.early.of(in.Key)
+	if !ok || !c.fits(in, r) {
 		return false
 	}
-	c.record(in, value)
-	c.give(in, value)
+	c.record(in, r)
+	c.give(in, r)
 	return true
 }
 
 // give answers a question with what was known beforehand, in the background. mu
 // is held.
-func (c *call) give(in *input, value []byte) {
+func (c *call) give(in *input, r response) {
 	if c.x == nil {
 		return
 	}
-	text := c.answerText(in, value)
+	text := c.answerText(in, r)
 	if text == nil { // the server comes for it
 		return
 	}
-	a := answer{in: in, text: text}
+	a := answer{in: in, text: text, response: response{failed: r.failed}}
 	d := &delivery{x: c.x, session: c.x.Session(), answers: []answer{a}, creds: c.creds}
 	c.engine.wg.Add(1)
 	go func() {

@@ -295,7 +295,7 @@ func (c *call) update(req *Request) error {
 	switch {
 	case c.phase != parked:
 		return &Refusal{Reason: ReasonOverload, Detail: "the task is on its way to another replica; send the request again", RetryAfter: time.Second}
-	case int(c.round) >= e.settings.MaxRounds:
+	case c.asking >= e.settings.MaxRounds:
 		c.terminate(&Refusal{Reason: ReasonTooManyRounds, Detail: "the call took more rounds than calls.max_rounds", MayHaveRun: true}, "too many rounds")
 		return nil
 	}
@@ -337,7 +337,7 @@ func (c *call) brings(responses []byte) bool {
 // deliverUpdate gives the server what fits. The call runs again once nothing is
 // open. mu is held.
 func (c *call) deliverUpdate(req *Request) {
-	answers := c.answers(req.InputResponses)
+	answers := c.answers(req.responses())
 	if len(c.inputs) > 0 && len(answers) == 0 {
 		return
 	}

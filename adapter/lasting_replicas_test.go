@@ -109,7 +109,7 @@ func TestLastingStreamOutlivesItsOwner(t *testing.T) {
 		<-release
 		c.Text("done")
 	})
-	v := f.rigs[0].mustBegin(toolCall("slow").with(func(q *query) { q.hold, q.lasts, q.token = time.Second, time.Hour, `"p"` }))
+	v := f.rigs[0].mustBegin(toolCall("slow").with(func(q *query) { q.after, q.lasts, q.token = time.Second, time.Hour, `"p"` }))
 	begun, _, err := v.finish()
 	if err != nil {
 		t.Fatal(err)

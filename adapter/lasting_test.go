@@ -13,7 +13,7 @@ import (
 
 // lasting is the query of a client that takes a handle for an answer, at once.
 func (q query) lasting() query {
-	return q.with(func(q *query) { q.hold, q.lasts = time.Millisecond, time.Hour })
+	return q.with(func(q *query) { q.after, q.lasts = time.Millisecond, time.Hour })
 }
 
 // about is a query about the call that an outcome gave the handle of.
@@ -77,7 +77,7 @@ func TestCallLasts(t *testing.T) {
 func TestCallDoesNotLast(t *testing.T) {
 	r := newRig(t)
 	r.raw.Tool("fast", func(c *rawserver.Call) { c.Text("fast") })
-	if got := r.play(toolCall("fast").with(func(q *query) { q.hold, q.lasts = time.Hour, time.Hour })).text(t); got != "fast" {
+	if got := r.play(toolCall("fast").with(func(q *query) { q.after, q.lasts = time.Hour, time.Hour })).text(t); got != "fast" {
 		t.Errorf("got %q", got)
 	}
 	r.raw.Handle("resources/read", func(c *rawserver.Call) { c.Result(`{"contents":[]}`) })
@@ -95,7 +95,7 @@ func TestCallAsksBeforeItLasts(t *testing.T) {
 		<-release
 		c.Text(name)
 	})
-	q := toolCall("ask").with(func(q *query) { q.hold, q.lasts = 100*time.Millisecond, time.Hour })
+	q := toolCall("ask").with(func(q *query) { q.after, q.lasts = 100*time.Millisecond, time.Hour })
 	first := r.play(q)
 	if got := first.asked(t); got != "elicitation-1" || first.Standing != nil {
 		t.Fatalf("asked %q, %+v", got, first.Standing)
@@ -213,7 +213,7 @@ func TestLastingCallExpires(t *testing.T) {
 	r := newRig(t)
 	told := make(chan struct{})
 	r.raw.Tool("slow", func(c *rawserver.Call) { <-c.Context().Done(); close(told) })
-	begun := r.play(toolCall("slow").with(func(q *query) { q.hold, q.lasts = time.Millisecond, 300*time.Millisecond })).handle(t)
+	begun := r.play(toolCall("slow").with(func(q *query) { q.after, q.lasts = time.Millisecond, 300*time.Millisecond })).handle(t)
 	<-told
 	if o := r.until(begun, mcp.TaskFailed); o.Standing.Failure == nil {
 		t.Errorf("ended as %+v", o.Standing)

@@ -33,6 +33,9 @@ func (c *call) park(r *callRound) {
 	c.withdrawn, c.kept = nil, false
 	c.unwatchTask() // while people think, nobody waits for news of it
 	c.round++
+	if len(c.inputs) > 0 {
+		c.asking++
+	}
 	c.parkedAt, c.until = now, now.Add(e.settings.ParkTTL)
 	if c.lasting != nil {
 		c.until = c.lasting.until
@@ -73,12 +76,14 @@ func (c *call) seal() []byte {
 		Principal: bearer(&c.key), Request: c.digest, Expires: c.until.Unix() + 1,
 		Ran: uint32(max(c.parkedAt.Sub(c.begun), 0) / time.Second), Transcript: c.transcript, Cut: c.cut,
 	}
+	if c.carried != nil {
+		t.Method, t.Params = c.method, c.carried
+	}
 	plain := t
 	// What nobody could make use of, the client need not carry.
 	set := &c.engine.settings
 	if set.OwnKey && set.ReleaseAfter == 0 {
-		plain.Transcript, plain.Cut = nil, true
-		return c.engine.ring.Seal(nil, &plain)
+		return c.sealPlain(&plain)
 	}
 	if c.x != nil {
 		if at := c.x.Position(); at.Event != "" || c.task != nil {
@@ -97,12 +102,24 @@ func (c *call) seal() []byte {
 			return text
 		}
 		t.Transcript, t.Cut = nil, true // it stays with the owner
-		if text := c.engine.ring.Seal(nil, &t); len(text) <= limit {
+		if text := c.engine.ring.Seal(nil, &t); c.carried == nil && len(text) <= limit {
 			return text
 		}
 	}
-	plain.Transcript, plain.Cut = nil, true
-	return c.engine.ring.Seal(nil, &plain)
+	return c.sealPlain(&plain)
+}
+
+// sealPlain makes a request state that only the owner can make use of. What a
+// client brings with every round it is held against, as far as there is room.
+func (c *call) sealPlain(t *state.Token) []byte {
+	t.Cut = true
+	if c.carried != nil && t.Valid() {
+		if text := c.engine.ring.Seal(nil, t); len(text) <= c.engine.settings.MaxState {
+			return text
+		}
+	}
+	t.Transcript = nil
+	return c.engine.ring.Seal(nil, t)
 }
 
 // describe puts the open input requests into a token. The questions themselves

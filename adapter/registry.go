@@ -325,8 +325,8 @@ func (c *call) settle(was phase) {
 	}
 	r.keep(c, c.size())
 	c.copyOutcome()
-	c.early, c.stat, c.names, c.inputs, c.creds, c.stop = nil, nil, nil, nil, nil, nil
-	c.transcript, c.known, c.estate, c.fallback, c.withdrawn = nil, nil, nil, nil, nil
+	c.early, c.stat, c.names, c.inputs, c.creds, c.stop = responses{}, nil, nil, nil, nil, nil
+	c.transcript, c.known, c.carried, c.estate, c.fallback, c.withdrawn = nil, nil, nil, nil, nil, nil
 }
 
 // callOverhead is about what a kept call takes beside its result.

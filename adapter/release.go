@@ -148,7 +148,7 @@ func (c *call) hush() {
 	if c.timer != nil {
 		c.timer.Stop()
 	}
-	c.inputs, c.transcript, c.names, c.early, c.creds, c.stat = nil, nil, nil, nil, nil, nil
+	c.inputs, c.transcript, c.names, c.early, c.creds, c.stat = nil, nil, nil, responses{}, nil, nil
 }
 
 // release takes a parked call off the books and keeps a record of it. It

@@ -48,13 +48,18 @@ type Settings struct {
 	// LastingOnly has a tool that demands to run as a task refused to a client that
 	// takes no handle for an answer.
 	LastingOnly bool
-	// Extensions are raw members of the capabilities' extensions that clients are
-	// told of, beside the server's own.
-	Extensions string
+	// Extensions are what server/discover declares beside the server's own.
+	Extensions []Extension
 
 	MaxListeners             int // overall
 	MaxListenersPerPrincipal int
 	MaxURIs                  int // of one listener
+}
+
+// Extension is a member of the capability "extensions".
+type Extension struct {
+	Name  string
+	Value []byte // raw object
 }
 
 // Scope says who shares a session.

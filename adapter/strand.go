@@ -105,7 +105,7 @@ func (c *call) leaveAnswers(answers []answer, err, reason error) bool {
 func (c *call) breakOff(answers []answer, reason error) *estate {
 	left := &estate{position: state.Position(c.x.Position()), err: reason}
 	for _, a := range answers {
-		left.undelivered = append(left.undelivered, answer{in: a.in, value: a.content()})
+		left.undelivered = append(left.undelivered, answer{in: a.in, response: a.content()})
 	}
 	switch {
 	case left.position.Event != "", c.task != nil:
@@ -174,6 +174,7 @@ func (r *callRound) revive() {
 // setOut begins to go on with a running call whose stream is gone. mu is held.
 func (c *call) setOut(left *estate, answered []answer, req *Request, r *callRound) {
 	c.driver, c.moving = byGoroutine, true
+	c.transcript = req.responses().complete(c.transcript)
 	c.msgID = c.up.Server.NextID()
 	text := c.appendRequest(legacy.Text(), req)
 	ctx, cancel := context.WithCancel(c.engine.ctx)

@@ -9,15 +9,18 @@ import (
 // The plain form of a token, in order:
 //
 //   - Call, Principal, Request;
-//   - one byte: the revision's index, and a bit each for Cut, Released, and whether there is a Task or Born;
+//   - one byte: the revision's index, and a bit each for Cut, Released, and whether there are a Task,
+//     Params and Born;
 //   - varints: Born, if any, Round, Expires (zigzag), Ran, Asked, the lengths of Owner,
 //     Upstream and the rest of Position, how many inputs and answers there are,
 //     and how long the JSON objects are together;
-//   - the texts that the lengths are of, and Task, if any, after its length;
+//   - the texts that the lengths are of; Task, if any, after its length; Method, if any, after its
+//     length, and the length of Params;
 //   - each input: kind and Hinted in one byte, Digest, then Key and ID, each
 //     after its length, and the length of Params;
-//   - each answer: the same without ID, and with the length of Value;
-//   - the JSON objects: Params of the inputs, Value of the answers.
+//   - each answer: the same without ID, with Failed and Brought in the first byte, and with the
+//     length of Value or, where it is brought, Sum;
+//   - the JSON objects: Params, Params of the inputs, Value of the answers.
 //
 // A token has exactly one plain form: varints are the shortest, and nothing is
 // missing or left over. The objects come last, so that what is before them is
@@ -28,7 +31,12 @@ const (
 	flagReleased = 1 << 4
 	flagTask     = 1 << 5
 	flagBorn     = 1 << 7
-	flagsKnown   = flagRevision | flagCut | flagReleased | flagTask | flagBorn
+	flagParams   = 1 << 6
+	flagsKnown   = flagRevision | flagCut | flagReleased | flagTask | flagParams | flagBorn
+
+	// In the first byte of an answer, beside its kind.
+	flagFailed  = 1 << 7
+	flagBrought = 1 << 6
 
 	// minEntry is the length of an answer whose texts are empty; inputs are longer.
 	minEntry = 1 + 16 + 1 + 1
@@ -51,6 +59,9 @@ func (t *Token) appendPlain(dst []byte) []byte {
 	if t.Born != 0 {
 		flags |= flagBorn
 	}
+	if t.Params != nil {
+		flags |= flagParams
+	}
 	dst = append(dst, flags)
 	if t.Born != 0 {
 		dst = binary.AppendUvarint(dst, uint64(t.Born))
@@ -67,12 +78,12 @@ func (t *Token) appendPlain(dst []byte) []byte {
 	}
 	dst = binary.AppendUvarint(dst, uint64(len(t.Inputs)))
 	dst = binary.AppendUvarint(dst, uint64(len(t.Transcript)))
-	objects := 0
+	objects := len(t.Params)
 	for i := range t.Inputs {
 		objects += len(t.Inputs[i].Params)
 	}
 	for i := range t.Transcript {
-		objects += len(t.Transcript[i].Value)
+		objects += len(t.Transcript[i].sealed())
 	}
 	dst = binary.AppendUvarint(dst, uint64(objects))
 	for _, s := range texts {
@@ -82,6 +93,11 @@ func (t *Token) appendPlain(dst []byte) []byte {
 		dst = binary.AppendUvarint(dst, uint64(len(t.Task)))
 		dst = append(dst, t.Task...)
 	}
+	if t.Params != nil {
+		dst = binary.AppendUvarint(dst, uint64(len(t.Method)))
+		dst = append(dst, t.Method...)
+		dst = binary.AppendUvarint(dst, uint64(len(t.Params)))
+	}
 	for i := range t.Inputs {
 		q := &t.Inputs[i]
 		dst = appendEntry(dst, q.Method, q.Hinted, &q.Digest, q.Key)
@@ -90,17 +106,34 @@ func (t *Token) appendPlain(dst []byte) []byte {
 		dst = binary.AppendUvarint(dst, uint64(len(q.Params)))
 	}
 	for i := range t.Transcript {
-		a := &t.Transcript[i]
+		a, head := &t.Transcript[i], len(dst)
 		dst = appendEntry(dst, a.Method, a.Hinted, &a.Digest, a.Key)
+		if a.Failed {
+			dst[head] |= flagFailed
+		}
+		if a.Brought {
+			dst[head] |= flagBrought
+			dst = append(dst, a.Sum[:]...)
+			continue
+		}
 		dst = binary.AppendUvarint(dst, uint64(len(a.Value)))
 	}
+	dst = append(dst, t.Params...)
 	for i := range t.Inputs {
 		dst = append(dst, t.Inputs[i].Params...)
 	}
 	for i := range t.Transcript {
-		dst = append(dst, t.Transcript[i].Value...)
+		dst = append(dst, t.Transcript[i].sealed()...)
 	}
 	return dst
+}
+
+// sealed is the value, where a token carries it.
+func (a *Answer) sealed() []byte {
+	if a.Brought {
+		return nil
+	}
+	return a.Value
 }
 
 func appendEntry(dst []byte, k Kind, hinted bool, digest *[16]byte, key string) []byte {
@@ -163,6 +196,12 @@ func (t *Token) readPlain(b []byte) bool {
 			return false
 		}
 	}
+	if t.Method, t.Params = "", nil; flags&flagParams != 0 {
+		t.Method = r.string(r.uvarint())
+		if t.Params = r.object(r.uvarint()); t.Params == nil {
+			return false
+		}
+	}
 	if inputs > 0 {
 		t.readInputs(&r, int(inputs))
 	}
@@ -176,7 +215,7 @@ func (t *Token) readInputs(r *reader, n int) {
 	t.Inputs = make([]Question, n)
 	for i := range t.Inputs {
 		q := &t.Inputs[i]
-		q.Method, q.Hinted = r.kind()
+		q.Method, q.Hinted = kindOf(r.byte())
 		r.digest(&q.Digest)
 		q.Key = r.string(r.uvarint())
 		q.ID = r.string(r.uvarint())
@@ -188,9 +227,15 @@ func (t *Token) readTranscript(r *reader, n int) {
 	t.Transcript = make([]Answer, n)
 	for i := range t.Transcript {
 		a := &t.Transcript[i]
-		a.Method, a.Hinted = r.kind()
+		head := r.byte()
+		a.Failed, a.Brought = head&flagFailed != 0, head&flagBrought != 0
+		a.Method, a.Hinted = kindOf(head &^ (flagFailed | flagBrought))
 		r.digest(&a.Digest)
 		a.Key = r.string(r.uvarint())
+		if a.Brought {
+			r.digest(&a.Sum)
+			continue
+		}
 		a.Value = r.object(r.uvarint())
 	}
 }
@@ -224,10 +269,7 @@ func (r *reader) digest(d *[16]byte) {
 	r.b = r.b[copy(d[:], r.b):]
 }
 
-func (r *reader) kind() (Kind, bool) {
-	head := r.byte()
-	return Kind(head >> 1), head&1 != 0
-}
+func kindOf(head byte) (k Kind, hinted bool) { return Kind(head >> 1), head&1 != 0 }
 
 func (r *reader) uvarint() uint64 {
 	v, n := binary.Uvarint(r.b)

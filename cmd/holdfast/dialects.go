@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 
+	"github.com/holdfast-mcp/holdfast/adapter"
 	"github.com/holdfast-mcp/holdfast/adapter/dialect"
 	"github.com/holdfast-mcp/holdfast/adapter/mcp"
 	"github.com/holdfast-mcp/holdfast/config"
@@ -43,12 +44,15 @@ func tasks(c *config.Tasks) dialect.Spoken {
 	}
 }
 
-// extensions are what server/discover tells of those that are switched on.
-func extensions(c *config.Dialects) string {
-	if !c.Tasks.Enabled {
-		return ""
+// extensions are what server/discover says of the dialects.
+func extensions(c *config.Dialects, spoken *dialect.Set) (list []adapter.Extension) {
+	if c.Tasks.Enabled {
+		list = append(list, adapter.Extension{Name: mcp.ExtensionTasks, Value: []byte("{}")})
 	}
-	return `"` + mcp.ExtensionTasks + `":{}`
+	if value := spoken.Extension(); value != nil {
+		list = append(list, adapter.Extension{Name: mcp.ExtensionDialects, Value: value})
+	}
+	return list
 }
 
 // capabilities are the words of the configuration as a client declares them.

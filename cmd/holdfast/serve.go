@@ -22,6 +22,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/holdfast-mcp/holdfast/adapter"
+	"github.com/holdfast-mcp/holdfast/adapter/dialect"
 	"github.com/holdfast-mcp/holdfast/adapter/legacy"
 	"github.com/holdfast-mcp/holdfast/adapter/legacy/child"
 	"github.com/holdfast-mcp/holdfast/adapter/state"
@@ -64,7 +65,11 @@ func serve(ctx context.Context, c *config.Config, environ []string, std *streams
 		return err
 	}
 	defer guard.Close()
-	engine, err := newEngine(c, environ, guard, replica, peers, ring, log, registry)
+	var spoken *dialect.Set // over standard input and output, MRTR alone
+	if std == nil {
+		spoken = dialects(&c.Dialects)
+	}
+	engine, err := newEngine(c, environ, guard, replica, peers, spoken, ring, log, registry)
 	if err != nil {
 		return err
 	}
@@ -80,7 +85,7 @@ func serve(ctx context.Context, c *config.Config, environ []string, std *streams
 		server := stdio.New(stdioSettings(c), downstream.Behind(engine), std.in, std.out, log)
 		front, run = server, server.Serve
 	} else {
-		server := proxy.New(proxySettings(c), downstream.Behind(engine), log, registry)
+		server := proxy.New(proxySettings(c, spoken), downstream.Behind(engine), log, registry)
 		front = server
 		listener, err := net.Listen("tcp", c.Listen)
 		if err != nil {
@@ -175,7 +180,7 @@ func shutdown(ctx context.Context, c config.Shutdown, engine *adapter.Engine, fr
 	return nil
 }
 
-func newEngine(c *config.Config, environ []string, guard *child.Guard, replica string, peers *link, ring *state.Ring, log zerolog.Logger, reg prometheus.Registerer) (*adapter.Engine, error) {
+func newEngine(c *config.Config, environ []string, guard *child.Guard, replica string, peers *link, spoken *dialect.Set, ring *state.Ring, log zerolog.Logger, reg prometheus.Registerer) (*adapter.Engine, error) {
 	var upstreams []adapter.Upstream
 	for _, u := range c.Upstreams {
 		settings := upstreamSettings(c, u, environ, guard, log)
@@ -202,7 +207,8 @@ func newEngine(c *config.Config, environ []string, guard *child.Guard, replica s
 		Bus:    peers, BusRequired: c.Bus.Required, ParamHeaders: proxy.ParamHeaders,
 		Buffer: c.Stream.Buffer, BufferBytes: int(c.Stream.BufferBytes),
 		MaxLasting: c.Dialects.Tasks.Max, MaxLastingPerPrincipal: c.Dialects.Tasks.MaxPerPrincipal,
-		LastingOnly: c.Dialects.Tasks.Enabled && c.Dialects.Tasks.Required == config.TasksRefuse, Extensions: extensions(&c.Dialects),
+		LastingOnly:  c.Dialects.Tasks.Enabled && c.Dialects.Tasks.Required == config.TasksRefuse,
+		Extensions:   extensions(&c.Dialects, spoken),
 		MaxListeners: c.Listeners.Max, MaxListenersPerPrincipal: c.Listeners.MaxPerPrincipal, MaxURIs: c.Listeners.MaxURIs,
 	}
 	switch c.Sessions.Scope {
@@ -307,12 +313,12 @@ func commandSettings(c *config.Config, u config.Upstream, environ []string) (com
 // than requests.
 const upstreamDepth = 512
 
-func proxySettings(c *config.Config) proxy.Settings {
+func proxySettings(c *config.Config, spoken *dialect.Set) proxy.Settings {
 	s := proxy.Settings{
 		Origins: c.HTTP.AllowedOrigins, Hosts: c.Hosts(), PrincipalHeader: c.Principal.Header,
 		MaxBody: int(c.HTTP.MaxBody), MaxHeader: int(c.HTTP.MaxHeader), MaxDepth: c.HTTP.MaxDepth, MaxConnections: c.HTTP.MaxConnections,
 		ReadTimeout: c.HTTP.ReadTimeout, WriteTimeout: c.HTTP.WriteTimeout, IdleTimeout: c.HTTP.IdleTimeout,
-		StreamAfter: c.Stream.After, KeepAlive: c.Stream.KeepAlive, Dialects: dialects(&c.Dialects),
+		StreamAfter: c.Stream.After, KeepAlive: c.Stream.KeepAlive, Dialects: spoken,
 	}
 	for _, u := range c.Upstreams {
 		s.Routes = append(s.Routes, proxy.Route{Path: u.Path, Upstream: u.Name, Dialect: u.Dialect, Forward: u.ForwardHeaders})
