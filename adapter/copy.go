@@ -114,7 +114,7 @@ func (e *Engine) readCopy(b []byte) *call {
 	c.key = legacy.Key{Principal: t.Principal}
 	c.openHandle(o.Standing.Handle, &t)
 	c.lasting.changed, c.lasting.cancelled = o.Standing.Changed, o.Standing.Status == mcp.TaskCancelled
-	c.until = c.lasting.until
+	c.until, c.lasting.ttl = c.lasting.until, o.Standing.TTL
 	switch {
 	case o.Standing.Failure != nil || o.Standing.Status == mcp.TaskCancelled:
 		c.err = o.Standing.Failure

@@ -23,12 +23,13 @@ const maxHandle = 512
 // lasting is what a call has beside other calls once it lasts. It is guarded by
 // call.mu.
 type lasting struct {
-	handle    []byte    // as the client has it
-	round     uint32    // the call's when it was let go
-	born      time.Time // when that was
-	until     time.Time // when it is forgotten, whatever has become of it
-	changed   time.Time // when its standing last changed
-	mark      string    // tells standings apart
+	handle    []byte        // as the client has it
+	round     uint32        // the call's when it was let go
+	born      time.Time     // when that was
+	until     time.Time     // when it is forgotten, whatever has become of it
+	ttl       time.Duration // what the client was told of that
+	changed   time.Time     // when its standing last changed
+	mark      string        // tells standings apart
 	cancelled bool
 	original  *Request     // the client does not send it again; nil: too large to be kept
 	watchers  []*callRound // told of each change
@@ -83,7 +84,7 @@ func (c *call) endure(req *Request) bool {
 		c.name = string(req.Name)
 	}
 	now := time.Now()
-	l := &lasting{round: c.round, born: now, changed: now, until: now.Add(req.Lasting)}
+	l := &lasting{round: c.round, born: now, changed: now, until: now.Add(req.Lasting), ttl: req.Lasting}
 	if l.handle = c.sealHandle(l); l.handle == nil || !e.calls.endure(c) {
 		return false
 	}
@@ -141,11 +142,16 @@ func (c *call) sealHandle(l *lasting) []byte {
 	return nil
 }
 
+// ttlOf is how long a call lasts, as its handle says: to the second.
+func ttlOf(t *state.Token) time.Duration {
+	return time.Duration(t.Expires-1-t.Born/1000) * time.Second
+}
+
 // openHandle reads the parts of a token that is a handle. mu need not be held:
 // nobody else knows the call yet.
 func (c *call) openHandle(handle []byte, t *state.Token) {
 	born := time.UnixMilli(t.Born)
-	c.lasting = &lasting{handle: bytes.Clone(handle), born: born, changed: time.Now(), until: time.Unix(t.Expires, 0)}
+	c.lasting = &lasting{handle: bytes.Clone(handle), born: born, changed: time.Now(), until: time.Unix(t.Expires, 0), ttl: ttlOf(t)}
 	c.lasting.mark = c.mark()
 	c.handed = true
 }
@@ -190,7 +196,7 @@ func (c *call) noteChange() {
 // standing must be called with mu held.
 func (c *call) standing() *Standing {
 	l := c.lasting
-	s := &Standing{Handle: l.handle, Status: c.status(), Born: l.born, Changed: l.changed, TTL: l.until.Sub(l.born)}
+	s := &Standing{Handle: l.handle, Status: c.status(), Born: l.born, Changed: l.changed, TTL: l.ttl}
 	switch {
 	case s.Status == mcp.TaskFailed && c.result == nil:
 		s.Failure = c.err
@@ -240,7 +246,7 @@ func (c *call) look(method string) *Outcome {
 func lostStanding(method string, handle []byte, t *state.Token, why *Refusal) *Outcome {
 	born := time.UnixMilli(t.Born)
 	return &Outcome{Method: method, Standing: &Standing{
-		Handle: handle, Status: mcp.TaskFailed, Born: born, Changed: born, TTL: time.Unix(t.Expires, 0).Sub(born), Failure: why,
+		Handle: handle, Status: mcp.TaskFailed, Born: born, Changed: born, TTL: ttlOf(t), Failure: why,
 	}}
 }
 
