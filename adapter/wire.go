@@ -214,9 +214,9 @@ func readRound(b []byte, first bool, headers func([]Field) ParamChecker) (req *R
 		case 'o':
 			req.Hold = time.Duration(min(f.number(), math.MaxInt64))
 		case 'D':
-			req.LastingAfter = time.Duration(f.number())
+			req.LastingAfter = time.Duration(min(f.number(), math.MaxInt64))
 		case 'L':
-			req.Lasting = time.Duration(f.number())
+			req.Lasting = time.Duration(min(f.number(), math.MaxInt64))
 		case 'a':
 			req.Credentials.Authorization = string(v)
 		case 'f':
@@ -387,7 +387,8 @@ func readEvent(message []byte) (Event, error) {
 	default:
 		return Event{}, errWire
 	}
-	if !readFields(rest, take) || ev.Outcome == nil && ev.Standing == nil && ev.Notification == nil && end == nil {
+	if !readFields(rest, take) || ev.Outcome == nil && ev.Standing == nil && ev.Notification == nil && end == nil ||
+		ev.Standing != nil && ev.Standing.Standing == nil {
 		return Event{}, errWire
 	}
 	return ev, end
@@ -422,7 +423,7 @@ func (o *Outcome) take(f item) {
 	case 'b':
 		o.Subscription = f.value
 	case 'H':
-		o.Standing = &Standing{Handle: f.value}
+		o.Standing = &Standing{Handle: f.value, Born: time.UnixMilli(0), Changed: time.UnixMilli(0)}
 	default:
 		if o.Standing != nil {
 			o.Standing.take(f)
@@ -441,9 +442,12 @@ func (s *Standing) take(f item) {
 	case 'G':
 		s.Changed = time.UnixMilli(int64(f.number()))
 	case 'L':
-		s.TTL = time.Duration(f.number())
+		s.TTL = time.Duration(min(f.number(), math.MaxInt64))
 	case 'F':
-		_, s.Failure = readEvent(f.value)
+		var to away
+		if _, s.Failure = readEvent(f.value); errors.Is(s.Failure, errWire) || errors.As(s.Failure, &to) {
+			s.Failure = refuse(ReasonInternal, "")
+		}
 	}
 }
 

@@ -104,6 +104,9 @@ func anyToken(wild bool) *rapid.Generator[*Token] {
 			}
 			tok.Transcript = append(tok.Transcript, a)
 		}
+		if rapid.Bool().Draw(t, "a handle") {
+			tok.Born = rapid.Int64Range(1, math.MaxInt64).Draw(t, "born")
+		}
 		if rapid.Bool().Draw(t, "carried") {
 			tok.Method, tok.Params = "m"+text("method", MaxMethod-1), []byte(open+text("request", 60)+end)
 			if wild {
