@@ -471,7 +471,9 @@ func (u *Unauthorized) take(f item) {
 	case 's':
 		u.Status = int(f.number())
 	case 'a':
-		u.Authenticate = append(u.Authenticate, string(f.value))
+		if len(f.value) > 0 { // none is sent empty
+			u.Authenticate = append(u.Authenticate, string(f.value))
+		}
 	case 'b':
 		u.Body = append([]byte(nil), f.value...)
 	case 'c':
