@@ -37,6 +37,10 @@ type Request struct {
 	// Hold is how long the round may last before its client is told to come back,
 	// where the method may be answered so; zero: the engine's MaxHold.
 	Hold time.Duration
+	// Stays says that the client of a call which has had a request state may lose
+	// its connection: the call is not cancelled then, but waits for the same
+	// request state until that expires.
+	Stays bool
 
 	Credentials Credentials
 	// PrincipalHeader is the value of the header that a trusted proxy in front
