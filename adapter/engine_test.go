@@ -100,6 +100,7 @@ type query struct {
 	upstream         string
 	headers          ParamChecker
 	wrapped, carried bool
+	stays            bool
 	hold             time.Duration
 	after, lasts     time.Duration
 }
@@ -172,7 +173,7 @@ func (r *rig) decode(q query) *visit {
 		ProgressToken: jsonrpc.Get(meta, "progressToken"), LogLevel: q.level,
 		InputResponses: jsonrpc.Get(v.text, "inputResponses"),
 		Credentials:    Credentials{Authorization: q.auth}, Headers: q.headers,
-		Wrapped: q.wrapped, Carried: q.carried, Hold: q.hold, LastingAfter: q.after, Lasting: q.lasts,
+		Wrapped: q.wrapped, Carried: q.carried, Hold: q.hold, LastingAfter: q.after, Lasting: q.lasts, Stays: q.stays,
 	}
 	if name != nil {
 		req.Name = name[1 : len(name)-1]

@@ -56,6 +56,29 @@ func (c *call) park(r *callRound) {
 	c.wake()
 }
 
+// stay parks a running call at the same round whose last client has lost its
+// connection, so that it waits for the newest request state to come again. It
+// reports whether it did. mu is held.
+func (c *call) stay() bool {
+	switch {
+	case c.round == 0 || c.elsewhere || !time.Now().Before(c.until): // there is none, or it is refused by now
+		return false
+	case c.phase == starting || c.moving: // on its way to where it goes on
+		return true
+	case c.x == nil && c.estate == nil, c.engine.calls.park(c) != nil:
+		return false
+	}
+	c.enter(parked)
+	c.parkedAt, c.kept = time.Now(), false
+	c.unwatchTask()
+	if c.driver == byRound {
+		c.detach() // arms the timer, too
+	} else {
+		c.arm()
+	}
+	return true
+}
+
 // question is the outcome of a round that ends with open input requests.
 func (c *call) question() *Outcome {
 	o := &Outcome{Method: c.method, Inputs: make([]Input, len(c.inputs))}

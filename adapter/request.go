@@ -37,6 +37,10 @@ type Request struct {
 	// Hold is how long the round may last before its client is told to come back,
 	// where the method may be answered so; zero: the engine's MaxHold.
 	Hold time.Duration
+	// Stays says that the client of a call which has had a request state may lose
+	// its connection: the call is not cancelled then, but waits for the same
+	// request state until that expires.
+	Stays bool
 	// Lasting, where it is not zero, is how long the call lasts once it has been
 	// let go with a handle: after LastingAfter, or as soon as the server says that
 	// it takes its time (lasting.go). It counts for tools/call only.

@@ -237,6 +237,9 @@ func (r *callRound) Gone() {
 // spec 2026-07-28, basic/patterns/cancellation. mu is held.
 func (c *call) leave(r *callRound, why string) {
 	if c.remove(r) && len(c.rounds) == 0 && c.lasting == nil && (c.phase == starting || c.phase == running) {
+		if r.req.Stays && c.stay() {
+			return
+		}
 		c.engine.metrics.cancelled()
 		// Of a call that had parked, this is what a client hears that comes back.
 		c.terminate(&Refusal{Reason: ReasonCallLost, Detail: "the call was cancelled: " + why, MayHaveRun: true}, why)

@@ -155,6 +155,7 @@ func (f *fields) request(req *Request) {
 	f.number('o', uint64(max(req.Hold, 0)))
 	f.number('D', uint64(max(req.LastingAfter, 0)))
 	f.number('L', uint64(max(req.Lasting, 0)))
+	f.flag('y', req.Stays)
 	f.text('a', req.Credentials.Authorization)
 	for _, c := range req.Credentials.Forward {
 		f.text('f', c.Name+"\x00"+c.Value)
@@ -211,6 +212,8 @@ func readRound(b []byte, first bool, headers func([]Field) ParamChecker) (req *R
 			req.Wrapped = true
 		case 'c':
 			req.Carried = true
+		case 'y':
+			req.Stays = true
 		case 'o':
 			req.Hold = time.Duration(min(f.number(), math.MaxInt64))
 		case 'D':

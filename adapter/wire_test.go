@@ -21,7 +21,7 @@ func fullRequest() *Request {
 		Upstream: "up", Method: mcp.MethodToolsCall, ID: []byte(`"1"`), Name: []byte("n"), Params: []byte(`{"name":"n","arguments":{"a":1}}`),
 		Args: []byte(`{"a":1}`), NullArgs: true, Meta: []byte(`{"m":1}`), ClientInfo: []byte(`{"name":"c"}`), Capabilities: []byte(`{"roots":{}}`),
 		LogLevel: mcp.LevelWarning, ProgressToken: []byte("7"), InputResponses: []byte(`{"k":{}}`), RequestState: []byte("state"),
-		Wrapped: true, Carried: true, Hold: 20 * time.Second, Lasting: time.Hour, LastingAfter: time.Second,
+		Wrapped: true, Carried: true, Hold: 20 * time.Second, Lasting: time.Hour, LastingAfter: time.Second, Stays: true,
 		Credentials:     Credentials{Authorization: "Bearer x", Forward: []Field{{"X-A", "1"}, {"X-B", ""}}},
 		PrincipalHeader: "me", Headers: paramFields{{"Mcp-Param-A", "1"}, {"Mcp-Param-B", "ü"}},
 	}

@@ -113,7 +113,7 @@ type Calls struct {
 	MaxParked             int           `koanf:"max_parked" min:"1" max:"10000000" doc:"parked calls"`
 	MaxParkedPerPrincipal int           `koanf:"max_parked_per_principal" min:"1" max:"10000000" doc:"parked calls of one principal"`
 	MaxReleased           int           `koanf:"max_released" min:"1" max:"100000000" doc:"parked calls whose connections were let go (calls.release_after)"`
-	MaxRounds             int           `koanf:"max_rounds" min:"1" max:"1000000" doc:"rounds of one call"`
+	MaxRounds             int           `koanf:"max_rounds" min:"1" max:"1000000" doc:"rounds of one call that end with a question"`
 	MaxInputs             int           `koanf:"max_inputs" min:"1" max:"10000" doc:"open input requests of one call"`
 	MaxHold               time.Duration `koanf:"max_hold" min:"0s" max:"24h" doc:"how long one HTTP request of a call that may be asked something is held before the client is told to come back with a request state; 0: as long as it takes"`
 	ReleaseAfter          time.Duration `koanf:"release_after" min:"0s" max:"24h" doc:"how long a parked call keeps its connection to the server where the server can go on with the stream (event ids); 0: until its end"`

@@ -95,6 +95,9 @@ func (x *exchange) finish() {
 				e.Hex("call", id[:])
 			}
 		}
+		if x.dialect != nil {
+			e.Str("dialect", x.dialect.Name())
+		}
 		e.Str("method", methods[x.method]).Int("status", x.status).Bool("stream", x.streaming).Dur("took", took).Msg("request")
 	}
 	x.header.reset()

@@ -49,13 +49,14 @@ func (d DependentRequests) Decode(msg *jsonrpc.Message, req *adapter.Request) er
 		return err
 	}
 	req.Wrapped = true
-	req.InputResponses, req.RequestState = takeState(msg.Dependent)
-	return nil
+	var err error
+	req.InputResponses, req.RequestState, err = takeState(msg.Dependent)
+	return err
 }
 
 // takeState takes the request state off the key that it rides in. Where no key
 // has one, the request is a first one that brings answers along.
-func takeState(responses []byte) (plain, state []byte) {
+func takeState(responses []byte) (plain, state []byte, err error) {
 	plain = append(make([]byte, 0, len(responses)), '{')
 	for c := jsonrpc.Object(responses); c.Next(); {
 		if len(plain) > 1 {
@@ -65,13 +66,16 @@ func takeState(responses []byte) (plain, state []byte) {
 		at := bytes.LastIndexByte(key, tilde)
 		if state == nil && at >= 0 && len(key)-at-1 >= minState {
 			state = bytes.Clone(key[at+1:])
+			if jsonrpc.Get(responses, string(key[:at])) != nil {
+				return nil, nil, invalid("dependent_responses has %.64q twice", key[:at])
+			}
 			plain = jsonrpc.AppendQuote(plain, string(key[:at]))
 		} else {
 			plain = append(plain, c.RawName()...)
 		}
 		plain = append(append(plain, ':'), c.Value()...)
 	}
-	return append(plain, '}'), state
+	return append(plain, '}'), state, nil
 }
 
 // AppendOutcome appends the response of a round. Where nothing is asked, a ping

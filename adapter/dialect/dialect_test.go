@@ -118,7 +118,7 @@ func TestDialectThatIsOff(t *testing.T) {
 func TestDecodeProposals(t *testing.T) {
 	type want struct {
 		method, name, params, args, caps, responses, state string
-		wrapped, carried                                   bool
+		wrapped, carried, stays                            bool
 		hold                                               time.Duration
 	}
 	const params = `{"name":"a","arguments":{"x":1}}`
@@ -150,11 +150,11 @@ func TestDecodeProposals(t *testing.T) {
 		"saga, plain call": {Saga{asking}, request("tools/call", `"name":"a"`),
 			want{method: "tools/call", name: "a", params: `{"name":"a"}`, caps: `{}`}},
 		"token, first": {ResumeToken{3 * time.Second}, request("tools/call", `"name":"a","inputResponses":{}`),
-			want{method: "tools/call", name: "a", params: `{"name":"a","inputResponses":{}}`, caps: `{}`, hold: 3 * time.Second}},
+			want{method: "tools/call", name: "a", params: `{"name":"a","inputResponses":{}}`, caps: `{}`, stays: true, hold: 3 * time.Second}},
 		"token, retry": {ResumeToken{3 * time.Second}, request("tools/call", `"name":"a","resumeToken":"s","arguments":{"x":1}`),
-			want{method: "tools/call", name: "a", params: params, args: `{"x":1}`, caps: `{}`, state: "s", hold: 3 * time.Second}},
+			want{method: "tools/call", name: "a", params: params, args: `{"x":1}`, caps: `{}`, state: "s", stays: true, hold: 3 * time.Second}},
 		"token, null": {ResumeToken{3 * time.Second}, request("tools/call", `"name":"a","resumeToken":null`),
-			want{method: "tools/call", name: "a", params: `{"name":"a"}`, caps: `{}`, hold: 3 * time.Second}},
+			want{method: "tools/call", name: "a", params: `{"name":"a"}`, caps: `{}`, stays: true, hold: 3 * time.Second}},
 		"token, prompt": {ResumeToken{3 * time.Second}, request("prompts/get", `"name":"a"`),
 			want{method: "prompts/get", name: "a", params: `{"name":"a"}`, caps: `{}`}},
 		"token, list": {ResumeToken{3 * time.Second}, request("tools/list", `"resumeToken":"s"`),
@@ -165,7 +165,7 @@ func TestDecodeProposals(t *testing.T) {
 			if err := test.dialect.Decode(parse(t, test.text), &req); err != nil {
 				t.Fatal(err)
 			}
-			got := want{req.Method, string(req.Name), string(req.Params), string(req.Args), string(req.Capabilities), string(req.InputResponses), string(req.RequestState), req.Wrapped, req.Carried, req.Hold}
+			got := want{req.Method, string(req.Name), string(req.Params), string(req.Args), string(req.Capabilities), string(req.InputResponses), string(req.RequestState), req.Wrapped, req.Carried, req.Stays, req.Hold}
 			if got != test.want {
 				t.Errorf("got  %+v\nwant %+v", got, test.want)
 			}
@@ -190,6 +190,7 @@ func TestProposalsRefuse(t *testing.T) {
 		"no name":               {IncompleteResult{}, request("tools/call", `"x":1`), "params.name"},
 		"dependent no object":   {DependentRequests{}, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"},"dependent_responses":[]}`, "dependent_responses must be an object"},
 		"dependent not wrapped": {DependentRequests{}, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"},"dependent_responses":{"k":{}}}`, "each of dependent_responses"},
+		"dependent twice":       {DependentRequests{}, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"},"dependent_responses":{"k":{"result":{}},"k~` + state + `":{"result":{}}}}`, "twice"},
 		"no token":              {Saga{}, request("tools/resumeSaga", `"completedSteps":[]`), "sagaToken must be a string"},
 		"no steps":              {Saga{}, request("tools/resumeSaga", `"sagaToken":"s"`), "completedSteps"},
 		"step twice":            {Saga{}, request("tools/resumeSaga", `"sagaToken":"s","completedSteps":[{"stepId":"a","result":{}},{"stepId":"a","result":{}}]`), "of its own"},

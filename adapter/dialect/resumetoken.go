@@ -10,7 +10,7 @@ import (
 
 // ResumeToken is "Resume tokens for long-running operations": a call that takes
 // long answers with a token and nothing else, and the same request with the token
-// gets the result or the next token. Nothing can be asked, because there is no
+// gets the result or the next token, also after its connection was lost. Nothing can be asked, because there is no
 // form for a question.
 type ResumeToken struct {
 	// After is how long a tool call may take before its client gets a token.
@@ -35,7 +35,7 @@ func (d ResumeToken) Decode(msg *jsonrpc.Message, req *adapter.Request) error {
 	}
 	req.Capabilities = noCapabilities
 	if req.Method == mcp.MethodToolsCall {
-		req.Hold = d.After
+		req.Hold, req.Stays = d.After, true
 	}
 	if p.resumeToken == nil {
 		return nil

@@ -162,3 +162,42 @@ func TestResumeTokenDeclaresNothing(t *testing.T) {
 	greeting, _ := parse(t, server.Received("initialize")[0].Params).(map[string]any)
 	same(t, "capabilities", greeting["capabilities"], `{}`)
 }
+
+// Who has a token may lose the connection and come back; who has none yet has
+// nothing to come back with, and the call is cancelled.
+func TestResumeTokenAfterALostConnection(t *testing.T) {
+	t.Parallel()
+	server := rawserver.New(t, rawserver.Settings{})
+	g, begun := newGate(t), make(chan struct{}, 2)
+	server.Tool("long", func(c *rawserver.Call) {
+		begun <- struct{}{}
+		select {
+		case <-g:
+			c.Text("done")
+		case <-c.Cancelled():
+		}
+	})
+	h := Start(t, Options{Upstream: server.URL, Config: "dialects: {resume_token: {after: 1s}}"})
+	call := CallTool("long", nil, Header("Holdfast-Dialect", "resume-token"))
+	token := nextToken(t, h.Send(t, call))
+	receive(t, "call", begun)
+	for range 3 {
+		s := h.Open(t, call.Copy(Param("resumeToken", token)))
+		if s.Answered() {
+			t.Error("answered at once")
+		}
+		s.Close()
+	}
+	token = nextToken(t, h.Send(t, call.Copy(Param("resumeToken", token))))
+	s := h.Open(t, call.Copy()) // without a token, which comes too late for it
+	receive(t, "call", begun)
+	s.Close()
+	server.WaitCount("notifications/cancelled", 1)
+	g.open()
+	if got := string(h.Send(t, call.Copy(Param("resumeToken", token))).Result); got != `{"content":[{"type":"text","text":"done"}]}` {
+		t.Errorf("got %s", got)
+	}
+	if n := len(server.Cancelled()); n != 1 {
+		t.Errorf("%d calls were cancelled, want the one without a token", n)
+	}
+}
