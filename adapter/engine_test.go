@@ -218,13 +218,6 @@ func (v *visit) close() {
 	v.scribble()
 }
 
-func clone(b []byte) []byte {
-	if b == nil {
-		return nil
-	}
-	return append([]byte{}, b...)
-}
-
 // finish drives the round to its end, as the proxy does: a short wait, then
 // longer ones.
 func (v *visit) finish() (o *Outcome, told []string, err error) {

@@ -79,9 +79,9 @@ func TestLastingTaskOutlivesItsOwner(t *testing.T) {
 	t.Parallel()
 	f := newReplicas(t, 2, withTasks)
 	f.raw.TaskTool("ask", 100, func(task *rawserver.Task) {
-		a := task.Start(mcp.MethodElicit, askFor("a"))
+		task.Start(mcp.MethodElicit, askFor("a"))
 		task.Forsaken()
-		if a = task.Start(mcp.MethodElicit, askFor("a")); a.Wait().Content("a") == "A" {
+		if task.Start(mcp.MethodElicit, askFor("a")).Wait().Content("a") == "A" {
 			task.Text("done")
 		}
 	})
