@@ -74,7 +74,7 @@ func TestOtherRequestsInADialect(t *testing.T) {
 func TestDialectSwitchedOff(t *testing.T) {
 	t.Parallel()
 	server := rawserver.New(t, rawserver.Settings{})
-	h := Start(t, Options{Upstream: server.URL, Config: "dialects: {incomplete_result: {enabled: false}, dependent_requests: {enabled: false}, saga: {enabled: false}, resume_token: {enabled: false}}"})
+	h := Start(t, Options{Upstream: server.URL, Config: "dialects: {incomplete_result: {enabled: false}, dependent_requests: {enabled: false}, saga: {enabled: false}, resume_token: {enabled: false}, tasks: {enabled: false}}"})
 	const call = `"method": "tools/call", "params": {"name": "ask"`
 	for _, test := range []struct{ header, body, setting string }{
 		{"incomplete-result", `{"jsonrpc": "2.0", "id": 1, ` + call + `}}`, "dialects.incomplete_result.enabled"},
