@@ -202,3 +202,19 @@ func (r *rig) callOf(o *Outcome) [16]byte {
 	}
 	return t.Call
 }
+
+// What a replica that stops cannot leave to the others has failed, and they say
+// so.
+func TestDrainEndsLastingCalls(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 2, noEventIDs)
+	f.raw.Tool("slow", func(c *rawserver.Call) { <-c.Context().Done() })
+	begun := f.rigs[0].play(toolCall("slow").lasting()).handle(t)
+	awaitStop(t, f.drain(f.rigs[0], 2*time.Second))
+	o := f.rigs[1].until(begun, mcp.TaskFailed)
+	var refusal *Refusal
+	if !errors.As(o.Standing.Failure, &refusal) || refusal.Reason != ReasonShutdown && refusal.Reason != ReasonCallLost {
+		t.Errorf("failed with %v", o.Standing.Failure)
+	}
+	eventually(t, "the server to be told", func() bool { return len(f.raw.Cancelled()) == 1 })
+}

@@ -3,6 +3,7 @@ package adapter
 import (
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -314,6 +315,66 @@ func TestSubscriptionHearsOfLastingCalls(t *testing.T) {
 	o := hear(mcp.TaskInputRequired)
 	r.play(about(mcp.MethodTaskUpdate, begun).with(func(q *query) { q.responses = accept(o.Inputs[0].Key, "a", "A") }))
 	if got := hear(mcp.TaskCompleted).text(t); got != "A" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// A server that wants a URL visited first is sent the request anew, which the
+// client does not send again.
+func TestLastingCallVisits(t *testing.T) {
+	r := newRig(t)
+	ready := make(chan struct{})
+	var times atomic.Int32
+	r.raw.Tool("visit", func(c *rawserver.Call) {
+		if times.Add(1) == 1 {
+			<-ready
+			c.Error(-32042, "first", `{"elicitations":[{"mode":"url","elicitationId":"e","url":"https://example.com/","message":"m"}]}`)
+			return
+		}
+		c.Text("visited " + c.Argument("what"))
+	})
+	q := query{method: mcp.MethodToolsCall, params: `"name":"visit","arguments":{"what":"it"}`}.lasting()
+	begun := r.play(q).handle(t)
+	close(ready)
+	o := r.until(begun, mcp.TaskInputRequired)
+	r.play(about(mcp.MethodTaskUpdate, begun).with(func(q *query) { q.responses = `{"` + o.Inputs[0].Key + `":{"action":"accept"}}` }))
+	if got := r.until(begun, mcp.TaskCompleted).text(t); got != "visited it" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// An answer that the server refuses to take is asked for again, under another
+// key.
+func TestLastingCallKeepsWhatWasNotTaken(t *testing.T) {
+	r := newRig(t)
+	ready := make(chan struct{})
+	r.raw.Tool("ask", func(c *rawserver.Call) {
+		<-ready
+		c.Text(c.Ask(mcp.MethodElicit, askFor("a")).Content("a"))
+	})
+	begun := r.play(toolCall("ask").lasting()).handle(t)
+	var refused atomic.Bool
+	r.raw.Hook(func(x *rawserver.Exchange) bool {
+		answers := len(x.Record.Messages) == 1 && x.Record.Messages[0].Method == "" && refused.CompareAndSwap(false, true)
+		if answers {
+			x.Reply(401, "")
+		}
+		return answers
+	})
+	close(ready)
+	first := r.until(begun, mcp.TaskInputRequired)
+	update := about(mcp.MethodTaskUpdate, begun)
+	r.play(update.with(func(q *query) { q.responses = accept(first.Inputs[0].Key, "a", "A") }))
+	var again *Outcome
+	eventually(t, "the question", func() bool {
+		again = r.play(about(mcp.MethodTaskGet, begun))
+		return len(again.Inputs) == 1 && refused.Load()
+	})
+	if again.Inputs[0].Key == first.Inputs[0].Key {
+		t.Errorf("asked again under the key %q", again.Inputs[0].Key)
+	}
+	r.play(update.with(func(q *query) { q.responses = accept(again.Inputs[0].Key, "a", "B") }))
+	if got := r.until(begun, mcp.TaskCompleted).text(t); got != "B" {
 		t.Errorf("got %q", got)
 	}
 }
