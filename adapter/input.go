@@ -112,8 +112,12 @@ func (c *call) ordinalKey(method string) string {
 
 // uniqueKey: a hint that was used already in the call gets a suffix.
 func (c *call) uniqueKey(hint string) string {
-	key := hint
-	for n := 2; slices.Contains(c.names, key) || c.wasOrdinal(key); n++ {
+	key, n := hint, 2
+	if c.lasting != nil && c.lasting.behind > 0 {
+		n = c.lasting.behind
+		key = hint + "-" + strconv.Itoa(n)
+	}
+	for ; slices.Contains(c.names, key) || c.wasOrdinal(key); n++ {
 		key = hint + "-" + strconv.Itoa(n)
 	}
 	c.names = append(c.names, key)

@@ -33,6 +33,7 @@ type lasting struct {
 	cancelled bool
 	original  *Request     // the client does not send it again; nil: too large to be kept
 	watchers  []*callRound // told of each change
+	behind    int          // where numbers of keys begin, past all that another replica has given; zero: this one has given them
 }
 
 // Standing is how a call stands that lasts.
@@ -154,6 +155,11 @@ func (c *call) openHandle(handle []byte, t *state.Token) {
 	c.lasting = &lasting{handle: bytes.Clone(handle), born: born, changed: time.Now(), until: time.Unix(t.Expires, 0), ttl: ttlOf(t)}
 	c.lasting.mark = c.mark()
 	c.handed = true
+	// Nobody knows how many questions there were: fewer than milliseconds.
+	c.lasting.behind = int(max(time.Since(born)/time.Millisecond, 1))
+	for i := range c.asked {
+		c.asked[i] = c.lasting.behind
+	}
 }
 
 // status is how a lasting call stands. mu is held.

@@ -86,10 +86,13 @@ func TestLastingTaskOutlivesItsOwner(t *testing.T) {
 		}
 	})
 	begun := f.rigs[0].play(toolCall("ask").lasting()).handle(t)
-	f.rigs[0].until(begun, mcp.TaskInputRequired)
+	before := f.rigs[0].until(begun, mcp.TaskInputRequired)
 	f.die(f.rigs[0])
 	f.giveUp()
 	o := f.rigs[1].until(begun, mcp.TaskInputRequired)
+	if before.Inputs[0].Key == o.Inputs[0].Key {
+		t.Errorf("asked under the key %q once more", o.Inputs[0].Key)
+	}
 	f.rigs[1].play(about(mcp.MethodTaskUpdate, begun).with(func(q *query) { q.responses = accept(o.Inputs[0].Key, "a", "A") }))
 	if got := f.rigs[1].until(begun, mcp.TaskCompleted).text(t); got != "done" {
 		t.Errorf("got %q", got)
@@ -217,4 +220,31 @@ func TestDrainEndsLastingCalls(t *testing.T) {
 		t.Errorf("failed with %v", o.Standing.Failure)
 	}
 	eventually(t, "the server to be told", func() bool { return len(f.raw.Cancelled()) == 1 })
+}
+
+// Neither does a key come again that the server hints.
+func TestHintedKeyOfATaskComesOnce(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 2, withTasks)
+	f.raw.TaskTool("ask", 100, func(task *rawserver.Task) {
+		task.Ask(mcp.MethodElicit, hinted("name", "a"))
+		task.Forsaken()
+		task.Text(task.Ask(mcp.MethodElicit, hinted("name", "b")).Content("b"))
+	})
+	begun := f.rigs[0].play(toolCall("ask").lasting()).handle(t)
+	o := f.rigs[0].until(begun, mcp.TaskInputRequired)
+	if o.Inputs[0].Key != "name" {
+		t.Errorf("asked under the key %q", o.Inputs[0].Key)
+	}
+	f.rigs[0].play(about(mcp.MethodTaskUpdate, begun).with(func(q *query) { q.responses = accept("name", "a", "A") }))
+	eventually(t, "the answer", func() bool { return len(f.posted()) == 1 })
+	f.die(f.rigs[0])
+	f.giveUp()
+	if o = f.rigs[1].until(begun, mcp.TaskInputRequired); o.Inputs[0].Key == "name" || !strings.HasPrefix(o.Inputs[0].Key, "name-") {
+		t.Errorf("asked under the key %q", o.Inputs[0].Key)
+	}
+	f.rigs[1].play(about(mcp.MethodTaskUpdate, begun).with(func(q *query) { q.responses = accept(o.Inputs[0].Key, "b", "B") }))
+	if got := f.rigs[1].until(begun, mcp.TaskCompleted).text(t); got != "B" {
+		t.Errorf("got %q", got)
+	}
 }

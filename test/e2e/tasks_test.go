@@ -298,3 +298,73 @@ func TestTaskOutlivesItsReplica(t *testing.T) {
 		}
 	}
 }
+
+// Over standard input and output a task is one as well.
+func TestTaskOverStdio(t *testing.T) {
+	t.Parallel()
+	server := rawserver.New(t, rawserver.Settings{})
+	gate := make(chan struct{})
+	server.Tool("slow", func(c *rawserver.Call) { <-gate; c.Text("done") })
+	p := startStdio(t, server.URL, "--dialects.tasks.after", "50ms")
+	read := func() (m struct {
+		Method string
+		Result map[string]any
+		Params map[string]any
+	}) {
+		t.Helper()
+		line := p.reads()
+		if err := json.Unmarshal([]byte(line), &m); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		return m
+	}
+	p.send(CallTool("slow", nil, Caps(withTasks)))
+	created := read().Result
+	task, _ := created["taskId"].(string)
+	if created["resultType"] != "task" || task == "" {
+		t.Fatalf("got %v", created)
+	}
+	p.send(listenTo(map[string]any{"taskIds": []string{task}}, Caps(withTasks), ID("l")))
+	if got := read(); got.Method != acknowledged {
+		t.Fatalf("got %v", got)
+	}
+	if got := read(); got.Method != "notifications/tasks" || got.Params["status"] != "working" {
+		t.Fatalf("heard %v", got)
+	}
+	close(gate)
+	if got := read(); got.Method != "notifications/tasks" || got.Params["status"] != "completed" || taskText(t, got.Params) != "done" {
+		t.Fatalf("heard %v", got)
+	}
+	p.send(aboutTask("tasks/get", task))
+	if got := read().Result; got["status"] != "completed" || taskText(t, got) != "done" {
+		t.Errorf("got %v", got)
+	}
+	if err := p.in.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p.ends(0)
+}
+
+// A handle is good for another process with the same keys: what the server still
+// has goes on.
+func TestTaskOutlivesARestart(t *testing.T) {
+	t.Parallel()
+	server := rawserver.New(t, rawserver.Settings{Capabilities: rawserver.TaskCapabilities})
+	gate := make(chan struct{})
+	server.TaskTool("task", 100, func(task *rawserver.Task) { <-gate; task.Text("done") })
+	o := Options{Upstream: server.URL, Config: tasksSoon, Args: []string{"--state-key-file", KeyFile(t, fleetKey)}}
+	before := StartOne(t, o)
+	task := create(t, before.Target, "task")
+	before.Kill()
+	after := StartOne(t, o)
+	if got := getTask(t, after.Target, task)["status"]; got != "working" {
+		t.Errorf("the task is %v", got)
+	}
+	close(gate)
+	if got := taskText(t, awaitTask(t, after.Target, task, "completed")); got != "done" {
+		t.Errorf("got %q", got)
+	}
+	if n := server.ToolCalls("task"); n != 1 {
+		t.Errorf("the tool was called %d times", n)
+	}
+}
