@@ -9,6 +9,7 @@ FUZZTIME ?= 20s
 # Fuzz targets as package:target; test/readme holds the list to the code.
 FUZZ = \
 	./adapter:FuzzWire \
+	./adapter/dialect:FuzzDecode \
 	./adapter/jsonrpc:FuzzAppendQuote \
 	./adapter/jsonrpc:FuzzDigest \
 	./adapter/jsonrpc:FuzzFoldsTo \

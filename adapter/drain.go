@@ -55,6 +55,7 @@ func (e *Engine) Shutdown(ctx context.Context) {
 		for _, c := range e.calls.all() { // another replica goes on with these when their clients come back
 			c.mu.Lock()
 			c.release()
+			c.releaseLasting()
 			c.mu.Unlock()
 		}
 		e.bequest(wait)
@@ -66,6 +67,9 @@ func (e *Engine) Shutdown(ctx context.Context) {
 		c.settleUp(peered)
 	}
 	e.endReleased(peered && e.bequest(ctx))
+	if peered {
+		e.bequeathCopies(wait)
+	}
 	e.rest(ctx)                                 // what the clients are told is on its way
 	giveUp := context.AfterFunc(wait, e.cancel) // on servers that do not take what they are sent
 	e.wg.Wait()
@@ -138,8 +142,8 @@ func (c *call) settleUp(peered bool) {
 	if peered && c.phase == running && c.askable && c.driver == byGoroutine && len(c.rounds) > 0 && c.transferable() {
 		c.park(c.rounds[0])
 	}
-	handed := peered && c.release() || c.phase == done
-	if peered && !handed && c.phase == parked && c.transferable() {
+	handed := peered && (c.release() || c.releaseLasting()) || c.phase == done
+	if peered && !handed && c.phase == parked && c.lasting == nil && c.transferable() {
 		c.leaveRun()
 		handed = true
 	}

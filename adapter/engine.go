@@ -142,6 +142,9 @@ func (e *Engine) beginLegacy(up *upstream, req *Request, caps *mcp.Capabilities,
 	}
 	if req.RequestState != nil {
 		r, err := e.resume(up, req, caps)
+		if byHandle(req.Method) {
+			return e.orLost(req, r, err)
+		}
 		if err != nil {
 			e.metrics.round(ServedRefused, time.Time{})
 			return nil, err
@@ -177,8 +180,15 @@ func (e *Engine) newRound(req *Request) *callRound {
 	if req.RequestState != nil {
 		r.began = time.Now()
 	}
-	if e.settings.MaxHold > 0 {
-		r.hold = time.Now().Add(e.settings.MaxHold)
+	hold := e.settings.MaxHold
+	if req.Hold > 0 && (hold == 0 || req.Hold < hold) {
+		hold = req.Hold
+	}
+	if hold > 0 {
+		r.hold = time.Now().Add(hold)
+	}
+	if req.Lasting > 0 && req.Method == mcp.MethodToolsCall {
+		r.lastAt = time.Now().Add(req.LastingAfter)
 	}
 	return r
 }

@@ -69,7 +69,7 @@ func (r *forwardRound) Next(until time.Time) (Event, error) {
 			}
 		default:
 			ev, err := r.read(stream, until)
-			if err == nil && ev.Notification == nil && ev.Outcome == nil {
+			if err == nil && ev.Notification == nil && ev.Outcome == nil && ev.Standing == nil {
 				continue // not answered: what is next on the ladder
 			}
 			return ev, err

@@ -85,7 +85,7 @@ func (r *homeRound) Next(until time.Time) (Event, error) {
 		default:
 			ev, err = r.read(stream, until)
 		}
-		if err != nil || ev.Notification != nil || ev.Outcome != nil {
+		if err != nil || ev.Notification != nil || ev.Outcome != nil || ev.Standing != nil {
 			return ev, err
 		}
 	}

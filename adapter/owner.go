@@ -31,6 +31,8 @@ func (e *Engine) ServeStream(ctx context.Context, from string, kind Kind, s Stre
 		e.serveSeek(ctx, s, rest)
 	case err == nil && kind == KindKeep && form == formKeep:
 		e.serveKeep(ctx, s, rest)
+	case err == nil && kind == KindKeep && form == formCopy:
+		e.serveCopy(ctx, s, rest)
 	case err == nil && kind == KindSession && form == formSession:
 		e.serveSession(ctx, from, s, plain)
 	case err == nil && kind == KindNote && form == formSession: // too large to be told
@@ -212,7 +214,7 @@ func (r *callRound) letDown(ctx context.Context) {
 func (c *call) handedOut() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.round > 0
+	return c.round > 0 || c.lasting != nil
 }
 
 // abandon takes the round off its call without cancelling it: the replica that

@@ -44,7 +44,7 @@ func (c *call) Receive(m *jsonrpc.Message, borrowed bool) {
 		c.serveTask(m)
 	case m.IsRequest():
 		c.ask(m.ID, m.Method, m.Params)
-		if len(c.rounds) == 0 && len(c.inputs) > 0 && c.phase == running && c.round > 0 {
+		if len(c.rounds) == 0 && len(c.inputs) > 0 && c.phase == running && c.round > 0 && c.lasting == nil {
 			c.park(nil) // its client's replica has died, and no round is there to do it
 		}
 	case m.Method == mcp.NotifyProgress:
@@ -58,6 +58,7 @@ func (c *call) Receive(m *jsonrpc.Message, borrowed bool) {
 	if c.lagging {
 		c.shed()
 	}
+	c.parkAlone()
 	if c.driver == byRound && !borrowed && c.x != nil {
 		c.x.Wake() // it came from elsewhere: the round reads the exchange's own stream
 	}

@@ -16,6 +16,7 @@ const (
 	ReasonMethodNotFound    Reason = "method_not_found"
 	ReasonHeaderMismatch    Reason = "header_mismatch"
 	ReasonMissingCapability Reason = "missing_capability"
+	ReasonDialect           Reason = "dialect" // unknown, or switched off
 
 	ReasonStateInvalid   Reason = "state_invalid"   // tampered with, cut, or not ours
 	ReasonStateUnknown   Reason = "state_key"       // sealed with a key that this replica lacks

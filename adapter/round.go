@@ -32,6 +32,9 @@ type callRound struct {
 	moved    atomic.Pointer[routeRound] // that goes on with the request in another way; nil: none
 	climbs   bool                       // whoever drives it looks for its call elsewhere when it leaves
 	hold     time.Time                  // when the client is told to come back; zero: never
+	lastAt   time.Time                  // when it is told the handle of a call that lasts; zero: never
+	watching bool                       // it hears of each change of a lasting call
+	told     string                     // of them, the last
 	wake     chan struct{}              // has room for one; nil until somebody waits on it
 }
 
@@ -114,6 +117,12 @@ func (r *callRound) next(until time.Time) (Event, error) {
 		if ev, err, ok := r.ready(); ok {
 			return ev, err
 		}
+		if r.watching {
+			if !r.sleep(until) && !time.Now().Before(until) {
+				return Event{}, ErrDeadline
+			}
+			continue
+		}
 		if c.stranded() {
 			r.revive()
 			continue
@@ -126,11 +135,18 @@ func (r *callRound) next(until time.Time) (Event, error) {
 				c.sendAnew(r.req)
 			}
 		}
+		if r.lastsBy(time.Now()) {
+			c.last(r)
+			continue
+		}
 		if r.mustLetGo() {
 			c.park(r)
 			continue
 		}
 		wait := until
+		if !r.lastAt.IsZero() && r.lastAt.Before(wait) && c.phase == running && len(c.inputs) == 0 && c.callID == 0 && !c.moving && !c.resend && c.x != nil {
+			wait = r.lastAt
+		}
 		if !r.hold.IsZero() && r.hold.Before(wait) && c.askable && c.phase == running {
 			wait = r.hold
 		}
@@ -169,6 +185,11 @@ func (r *callRound) ready() (Event, error, bool) {
 	switch {
 	case r.gone:
 		return Event{}, ErrGone, true
+	case r.watching && !c.elsewhere && r.told != c.lasting.mark:
+		r.told = c.lasting.mark
+		return Event{Standing: c.look("")}, nil, true
+	case r.watching && !c.elsewhere && c.phase == done:
+		return Event{Outcome: acknowledged(r.req.Method)}, nil, true
 	case len(r.queue.waiting) > 0:
 		if c.inline == r && c.phase == running && !c.restart {
 			c.detach() // a call that streams lasts: its time limits and Shutdown must know of it
@@ -236,6 +257,12 @@ func (c *call) wake() {
 	for _, r := range c.rounds {
 		r.rouse()
 	}
+	if c.lasting != nil {
+		c.noteChange()
+		for _, r := range c.lasting.watchers {
+			r.rouse()
+		}
+	}
 }
 
 func (r *callRound) rouse() {
@@ -270,7 +297,10 @@ func (r *callRound) Gone() {
 // leave takes a round off its call. The last one that waits cancels the call:
 // spec 2026-07-28, basic/patterns/cancellation. mu is held.
 func (c *call) leave(r *callRound, why string) {
-	if c.remove(r) && len(c.rounds) == 0 && (c.phase == starting || c.phase == running) {
+	if c.remove(r) && len(c.rounds) == 0 && c.lasting == nil && (c.phase == starting || c.phase == running) {
+		if r.req.Stays && c.stay() {
+			return
+		}
 		c.engine.metrics.cancelled()
 		// Of a call that had parked, this is what a client hears that comes back.
 		c.terminate(&Refusal{Reason: ReasonCallLost, Detail: "the call was cancelled: " + why, MayHaveRun: true}, why)
@@ -315,6 +345,9 @@ func (r *callRound) Close() {
 	}
 	c.leave(r, "the client's request has ended")
 	r.gone = true
+	if r.watching {
+		c.lasting.watchers = slices.DeleteFunc(c.lasting.watchers, func(w *callRound) bool { return w == r })
+	}
 	var finish *legacy.Exchange
 	if c.inline == r {
 		finish = c.x

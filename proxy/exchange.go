@@ -12,6 +12,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/holdfast-mcp/holdfast/adapter"
+	"github.com/holdfast-mcp/holdfast/adapter/dialect"
 	"github.com/holdfast-mcp/holdfast/adapter/jsonrpc"
 	"github.com/holdfast-mcp/holdfast/adapter/mcp"
 	"github.com/holdfast-mcp/holdfast/proxy/downstream"
@@ -29,6 +30,7 @@ type exchange struct {
 	header  header
 	msg     jsonrpc.Message
 	req     adapter.Request
+	dialect dialect.Dialect // of the request; nil until it is known
 
 	id     []byte // raw id of the client's request, once it is known
 	method int    // of methods
@@ -92,6 +94,9 @@ func (x *exchange) finish() {
 			if id := named.CallID(); id != [16]byte{} {
 				e.Hex("call", id[:])
 			}
+		}
+		if x.dialect != nil {
+			e.Str("dialect", x.dialect.Name())
 		}
 		e.Str("method", methods[x.method]).Int("status", x.status).Bool("stream", x.streaming).Dur("took", took).Msg("request")
 	}
@@ -179,8 +184,7 @@ func (x *exchange) post() error {
 	case !x.header.accept.admits():
 		return downstream.Refuse(downstream.ReasonAccept, "Accept must admit application/json and text/event-stream")
 	}
-	decoded := s.dialect.Decode(msg, &x.req)
-	if err := x.header.mirrors(msg, &x.req, decoded); err != nil {
+	if err := x.decode(); err != nil {
 		return err
 	}
 	if msg.Method == mcp.MethodListen && !x.ctx.Request.Header.IsHTTP11() {
@@ -192,7 +196,6 @@ func (x *exchange) post() error {
 		return nil
 	}
 	x.req.Upstream = x.route.Upstream
-	x.req.Headers = &x.header
 	x.req.PrincipalHeader = string(x.header.principal.value)
 	x.req.Credentials.Authorization = string(x.header.authorization.value)
 	switch {
@@ -207,6 +210,26 @@ func (x *exchange) post() error {
 	}
 	x.round = round
 	return x.follow()
+}
+
+// decode reads the request in its dialect, and holds the headers against it.
+func (x *exchange) decode() (err error) {
+	x.dialect, err = x.s.settings.Dialects.Decode(&x.msg, x.header.dialect.value, x.route.dialect, &x.req)
+	if x.dialect == nil {
+		return err
+	}
+	x.req.Headers = &x.header
+	if x.dialect.Modern() {
+		return x.header.mirrors(&x.msg, &x.req, err)
+	}
+	if err != nil {
+		return err
+	}
+	x.method = methodIndex(x.req.Method)
+	if len(x.header.params) == 0 {
+		x.req.Headers = nil
+	}
+	return x.header.mirrorsGiven(&x.msg, &x.req)
 }
 
 // follow waits for the round's first event and lets it decide the form of the
@@ -238,7 +261,7 @@ func (x *exchange) follow() error {
 			x.plain(event.Outcome)
 			return nil
 		case streams:
-			x.stream(event.Notification)
+			x.stream(x.notification(event))
 			return nil
 		}
 	}
@@ -254,10 +277,23 @@ func (x *exchange) register() {
 // plain answers with one JSON body.
 func (x *exchange) plain(o *adapter.Outcome) {
 	resp := &x.ctx.Response
+	downstream.Explain(o)
 	x.status = statusOfOutcome(o)
 	resp.SetStatusCode(x.status)
 	resp.Header.SetContentTypeBytes(jsonMedia)
-	resp.SwapBody(x.s.dialect.AppendOutcome(resp.SwapBody(nil)[:0], x.id, o))
+	resp.SwapBody(x.dialect.AppendOutcome(resp.SwapBody(nil)[:0], x.id, o))
+}
+
+// notification is what an event has the client notified of.
+func (x *exchange) notification(event adapter.Event) []byte {
+	if event.Standing == nil {
+		return event.Notification
+	}
+	downstream.Explain(event.Standing)
+	if d, ok := x.dialect.(dialect.Watching); ok {
+		return d.AppendStanding(nil, event.Standing)
+	}
+	return nil
 }
 
 // statusGone is nginx's "client closed request".

@@ -81,10 +81,11 @@ func (x *exchange) WriteTo(w io.Writer) (n int64, err error) {
 			x.event, last = appendReply(x.event[:0], x.id, &r), true
 			next = x.event
 		case event.Outcome != nil:
-			x.event, last = endEvent(x.s.dialect.AppendOutcome(beginEvent(x.event[:0]), x.id, event.Outcome), 0), true
+			downstream.Explain(event.Outcome)
+			x.event, last = endEvent(x.dialect.AppendOutcome(beginEvent(x.event[:0]), x.id, event.Outcome), 0), true
 			next = x.event
 		default:
-			next = x.message(event.Notification)
+			next = x.message(x.notification(event))
 		}
 	}
 }

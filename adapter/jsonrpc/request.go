@@ -69,7 +69,7 @@ func (e *envelope) request() (Message, error) {
 		case e.params != nil && !IsObject(e.params):
 			return refused, invalid("params is no object")
 		}
-		m.Params = e.params
+		m.Params, m.Dependent = e.params, e.dependent
 	case e.result != nil && e.error != nil:
 		return refused, invalid("the message has a result and an error")
 	case e.result != nil:

@@ -12,6 +12,7 @@ const (
 	MethodResourcesRead     = "resources/read"
 	MethodComplete          = "completion/complete"
 	MethodListen            = "subscriptions/listen"
+	MethodTaskUpdate        = "tasks/update" // extension io.modelcontextprotocol/tasks, beside tasks/get and tasks/cancel
 )
 
 // Methods that only legacy revisions have, and input requests, which legacy
@@ -30,6 +31,12 @@ const (
 	MethodTaskCancel    = "tasks/cancel"
 )
 
+// Methods of proposals (package dialect).
+const (
+	MethodCallSaga   = "tools/callSaga"
+	MethodResumeSaga = "tools/resumeSaga"
+)
+
 // Notifications.
 const (
 	NotifyInitialized          = "notifications/initialized"
@@ -40,6 +47,7 @@ const (
 	NotifyPromptsChanged       = "notifications/prompts/list_changed"
 	NotifyResourcesChanged     = "notifications/resources/list_changed"
 	NotifyResourceUpdated      = "notifications/resources/updated"
+	NotifyTask                 = "notifications/tasks" // extension io.modelcontextprotocol/tasks
 	NotifyAcknowledged         = "notifications/subscriptions/acknowledged"
 	NotifyElicitationCompleted = "notifications/elicitation/complete" // legacy, 2025-11-25
 	NotifyTaskStatus           = "notifications/tasks/status"         // likewise
@@ -60,6 +68,9 @@ const (
 	// MetaKeyHint is where a legacy server may name the input request key that
 	// its question should get (design.md, "Words": input request).
 	MetaKeyHint = "dev.holdfast/key"
+	// ExtensionDialects is the capability under which server/discover names the
+	// dialects that are spoken beside the revision's own form.
+	ExtensionDialects = "dev.holdfast/dialects"
 )
 
 // HTTP headers, in the spelling that fasthttp's normalisation produces.
@@ -70,6 +81,7 @@ const (
 	HeaderSessionID       = "Mcp-Session-Id" // legacy only
 	HeaderParamPrefix     = "Mcp-Param-"
 	HeaderLastEventID     = "Last-Event-Id"
+	HeaderDialect         = "Holdfast-Dialect" // of our own
 )
 
 // Revisions of the protocol, oldest first.

@@ -1,0 +1,58 @@
+package dialect
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/holdfast-mcp/holdfast/adapter"
+	"github.com/holdfast-mcp/holdfast/adapter/jsonrpc"
+)
+
+// FuzzDecode: whatever a client sends that is JSON, each dialect refuses it, or
+// makes a request of it whose parts are what the engine takes them for.
+func FuzzDecode(f *testing.F) {
+	for _, seed := range []string{
+		plainCall,
+		request("tools/call", `"name":"a","inputResponses":{"k":{"result":{"action":"accept"}}},"requestState":"s","_meta":{"progressToken":1}`),
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"},"dependent_responses":{"b":{"error":{"code":1,"message":""}},"k~x~` + state + `":{"result":{}}}}`,
+		request("tools/callSaga", `"name":"a","arguments":null`),
+		request("tools/resumeSaga", `"sagaToken":"s","completedSteps":[{"stepId":"a","result":{}},{"stepId":"b","error":{}}]`),
+		request("tools/call", `"name":"a","resumeToken":"s","arguments":{"x":[1]}`),
+		request("resources/read", `"uri":"a:b","resumeToken":null`),
+	} {
+		f.Add([]byte(seed), "")
+		f.Add([]byte(seed), NameDependentRequests)
+		f.Add([]byte(seed), NameSaga)
+	}
+	set := all()
+	f.Fuzz(func(t *testing.T, text []byte, header string) {
+		msg, err := jsonrpc.ParseRequest(text, 64)
+		if err != nil || !msg.IsRequest() {
+			return
+		}
+		var named []byte
+		if header != "" {
+			named = []byte(header)
+		}
+		var req adapter.Request
+		d, err := set.Decode(&msg, named, nil, &req)
+		if err != nil {
+			return
+		}
+		for what, part := range map[string][]byte{
+			"params": req.Params, "arguments": req.Args, "_meta": req.Meta, "capabilities": req.Capabilities, "responses": req.InputResponses,
+		} {
+			if part != nil && (!jsonrpc.IsObject(part) || jsonrpc.Validate(part, jsonrpc.Strict, 66) != nil) {
+				t.Errorf("%s: %s are %q", d.Name(), what, part)
+			}
+		}
+		if req.Params == nil || req.Capabilities == nil || req.Method == "" || !bytes.Equal(req.ID, msg.ID) {
+			t.Errorf("%s: got %+v", d.Name(), req)
+		}
+		for c := jsonrpc.Object(req.InputResponses); req.Wrapped && c.Next(); {
+			if !isResponse(c.Value()) {
+				t.Errorf("%s: response %q", d.Name(), c.Value())
+			}
+		}
+	})
+}
