@@ -135,6 +135,7 @@ func TestResumeTokenExpires(t *testing.T) {
 // The replica that holds the call dies: another goes on with it.
 func TestResumeTokenOutlivesItsOwner(t *testing.T) {
 	t.Parallel()
+	onlyStreamable(t, "only event ids let a stream go on")
 	server := newServer(t, rawserver.Settings{Prime: true}) // or there is no event to go on from
 	g := newGate(t)
 	longRunning(g)(server)

@@ -267,24 +267,38 @@ func TestTaskNotifications(t *testing.T) {
 	}
 }
 
-// A task's outcome outlives the replica that had it, and a task of the server's
-// goes on.
-func TestTaskOutlivesItsReplica(t *testing.T) {
+// A task's outcome outlives the replica that had it.
+func TestTaskOutcomeOutlivesItsReplica(t *testing.T) {
 	t.Parallel()
-	server := newServer(t, rawserver.Settings{Capabilities: rawserver.TaskCapabilities})
+	server := newServer(t, rawserver.Settings{})
 	gate := make(chan struct{})
 	server.Tool("plain", func(c *rawserver.Call) { <-gate; c.Text("plain") })
-	goOn := make(chan struct{})
-	server.TaskTool("task", 100, func(task *rawserver.Task) { <-goOn; task.Text("task") })
 	h := StartFleet(t, Options{Upstream: to(server), Config: hasty + tasksSoon})
 	plain := create(t, h.Replica(0).Target, "plain")
-	task := create(t, h.Replica(0).Target, "task")
+	h.keeperFirst(t)
 	close(gate)
 	awaitTask(t, h.Replica(1).Target, plain, "completed")
 	h.Replica(0).Kill()
-	if got := taskText(t, awaitTask(t, h.Replica(2).Target, plain, "completed")); got != "plain" {
-		t.Errorf("got %q", got)
+	for i := 1; i < h.Size(); i++ {
+		if got := taskText(t, getTask(t, h.Replica(i).Target, plain)); got != "plain" {
+			t.Errorf("replica %d: got %q", i, got)
+		}
 	}
+	if n := server.ToolCalls("plain"); n != 1 {
+		t.Errorf("the tool was called %d times", n)
+	}
+}
+
+// A task of the server's goes on without the replica that had it.
+func TestTaskOutlivesItsReplica(t *testing.T) {
+	t.Parallel()
+	onlyStreamable(t, "a session of one stream ends with the replica that keeps it")
+	server := newServer(t, rawserver.Settings{Capabilities: rawserver.TaskCapabilities})
+	goOn := make(chan struct{})
+	server.TaskTool("task", 100, func(task *rawserver.Task) { <-goOn; task.Text("task") })
+	h := StartFleet(t, Options{Upstream: to(server), Config: hasty + tasksSoon})
+	task := create(t, h.Replica(0).Target, "task")
+	h.Replica(0).Kill()
 	if got := getTask(t, h.Replica(1).Target, task)["status"]; got != "working" {
 		t.Errorf("the task is %v", got)
 	}
@@ -292,10 +306,8 @@ func TestTaskOutlivesItsReplica(t *testing.T) {
 	if got := taskText(t, awaitTask(t, h.Replica(2).Target, task, "completed")); got != "task" {
 		t.Errorf("got %q", got)
 	}
-	for _, tool := range []string{"plain", "task"} {
-		if n := server.ToolCalls(tool); n != 1 {
-			t.Errorf("%s was called %d times", tool, n)
-		}
+	if n := server.ToolCalls("task"); n != 1 {
+		t.Errorf("the tool was called %d times", n)
 	}
 }
 
@@ -349,6 +361,7 @@ func TestTaskOverStdio(t *testing.T) {
 // has goes on.
 func TestTaskOutlivesARestart(t *testing.T) {
 	t.Parallel()
+	onlyStreamable(t, "a session of one stream ends with the replica that keeps it")
 	server := newServer(t, rawserver.Settings{Capabilities: rawserver.TaskCapabilities})
 	gate := make(chan struct{})
 	server.TaskTool("task", 100, func(task *rawserver.Task) { <-gate; task.Text("done") })
