@@ -15,11 +15,18 @@ import (
 const methodWatch = "tasks/watch"
 
 // byHandle reports whether a round is about a lasting call, without joining it.
-func byHandle(method string) bool { return method == methodWatch || mcp.MethodTraits(method).Task }
+func byHandle(method string) bool {
+	return method == methodWatch || mcp.MethodTraits(method).Task || byFollower(method)
+}
 
 // attend serves a round that is about a lasting call. mu is held.
 func (c *call) attend(req *Request, r *callRound) error {
+	if (c.lasting.following != nil) != byFollower(req.Method) {
+		return notHeld()
+	}
 	switch req.Method {
+	case mcp.MethodResume, mcp.MethodStatus, mcp.MethodAnswer, mcp.MethodCancel:
+		return c.attendFollower(req, r)
 	case mcp.MethodTaskGet:
 		if c.estate != nil && len(c.inputs) == 0 { // it came from another replica just now
 			c.goOnAlone(req)
@@ -31,12 +38,7 @@ func (c *call) attend(req *Request, r *callRound) error {
 		}
 		r.outcome = acknowledged(req.Method)
 	case mcp.MethodTaskCancel:
-		if c.phase != done {
-			c.creds = credentials(req)
-			c.lasting.cancelled = true
-			c.engine.metrics.cancelled()
-			c.terminate(&Refusal{Reason: ReasonCallLost, Detail: "the task was cancelled", MayHaveRun: true}, "the client has cancelled the task")
-		}
+		c.cancelLasting(req)
 		r.outcome = acknowledged(req.Method)
 	case methodWatch:
 		if c.estate != nil && len(c.inputs) == 0 {
@@ -48,6 +50,17 @@ func (c *call) attend(req *Request, r *callRound) error {
 	return nil
 }
 
+// cancelLasting ends the call because its client wants it to. mu is held.
+func (c *call) cancelLasting(req *Request) {
+	if c.phase == done {
+		return
+	}
+	c.creds = credentials(req)
+	c.lasting.cancelled = true
+	c.engine.metrics.cancelled()
+	c.terminate(&Refusal{Reason: ReasonCallLost, Detail: "the call was cancelled", MayHaveRun: true}, "the client has cancelled the call")
+}
+
 // update gives the call answers. Those that do not fit are asked again under
 // another key: spec, extension tasks, "Task Update Requests". mu is held.
 func (c *call) update(req *Request) error {
@@ -57,7 +70,7 @@ func (c *call) update(req *Request) error {
 	}
 	switch {
 	case c.phase != parked:
-		return &Refusal{Reason: ReasonOverload, Detail: "the task is on its way to another replica; send the request again", RetryAfter: time.Second}
+		return &Refusal{Reason: ReasonOverload, Detail: "the call is on its way to another replica; send the request again", RetryAfter: time.Second}
 	case c.asking >= e.settings.MaxRounds:
 		c.terminate(&Refusal{Reason: ReasonTooManyRounds, Detail: "the call took more rounds than calls.max_rounds", MayHaveRun: true}, "too many rounds")
 		return nil

@@ -158,6 +158,9 @@ func (e *Engine) start(up *upstream, req *Request, caps *mcp.Capabilities, r *ca
 		return nil
 	}
 	c.lasts = req.Lasting > 0 && c.method == mcp.MethodToolsCall
+	if r.follows && !e.calls.mayEndure(&c.key) {
+		return e.tooManyLast(false)
+	}
 	if traits.Eligible && len(req.InputResponses) > len("{}") {
 		c.early = responses{bytes.Clone(req.InputResponses), req.Wrapped}
 	}
@@ -273,6 +276,9 @@ func (c *call) arm() {
 			}
 		}
 	}
+	if l := c.lasting; l != nil && l.following != nil && !l.following.awayAt.IsZero() && l.following.awayAt.Before(at) {
+		at = l.following.awayAt
+	}
 	if c.timer == nil {
 		c.timer = time.AfterFunc(time.Until(at), c.tick)
 	} else if c.tickAt.IsZero() || at.Before(c.tickAt) {
@@ -290,6 +296,9 @@ func (c *call) tick() {
 	c.tickAt = time.Time{}
 	now := time.Now()
 	set := &c.engine.settings
+	if c.phase != done && c.overdue(now) {
+		return
+	}
 	switch c.phase {
 	case starting, running:
 		switch {

@@ -20,7 +20,7 @@ import (
 // background. mu is held.
 func (c *call) copyOutcome() {
 	e := c.engine
-	if e.settings.Bus == nil || c.lasting == nil || c.elsewhere || len(e.settings.Bus.Live()) == 0 {
+	if e.settings.Bus == nil || c.lasting == nil || c.elsewhere || c.lasting.following != nil && c.lasting.following.round != nil || len(e.settings.Bus.Live()) == 0 {
 		return
 	}
 	message := c.appendCopy()
@@ -39,6 +39,14 @@ func (c *call) appendCopy() []byte {
 	f.text('u', PeersName(c.up.Name, c.up.id))
 	f.number('s', c.since)
 	f.bytes('o', appendEvent(&Event{Standing: c.look("")}))
+	if c.lasting.following != nil {
+		for _, p := range c.lasting.following.backlog.waiting {
+			if p.note != nil {
+				f.bytes('n', p.note)
+			}
+			f.number('l', uint64(p.lost))
+		}
+	}
 	return f
 }
 
@@ -88,6 +96,7 @@ func (e *Engine) serveCopy(ctx context.Context, s Stream, rest []byte) {
 func (e *Engine) readCopy(b []byte) *call {
 	c := &call{engine: e, method: mcp.MethodToolsCall, phase: done, handed: true}
 	var outcome []byte
+	var untold []pending
 	ok := readFields(b, func(f item) {
 		switch f.tag {
 		case 'c':
@@ -100,6 +109,10 @@ func (e *Engine) readCopy(b []byte) *call {
 			c.since = f.number()
 		case 'o':
 			outcome = f.value
+		case 'n':
+			untold = append(untold, pending{note: bytes.Clone(f.value)})
+		case 'l':
+			untold = append(untold, pending{lost: int(min(f.number(), 1<<30))})
 		}
 	})
 	ev, err := readEvent(outcome)
@@ -107,7 +120,7 @@ func (e *Engine) readCopy(b []byte) *call {
 		return nil
 	}
 	o := ev.Standing.clone()
-	t, err := e.ring.Open(o.Standing.Handle, maxHandle)
+	t, err := e.ring.Open(o.Standing.Handle, e.settings.MaxState)
 	if err != nil || t.Call != c.id || t.Born == 0 || !o.Standing.Status.Ended() {
 		return nil
 	}
@@ -115,6 +128,10 @@ func (e *Engine) readCopy(b []byte) *call {
 	c.openHandle(o.Standing.Handle, &t)
 	c.lasting.changed, c.lasting.cancelled = o.Standing.Changed, o.Standing.Status == mcp.TaskCancelled
 	c.until, c.lasting.ttl = c.lasting.until, o.Standing.TTL
+	if f := c.lasting.following; f != nil {
+		c.until = f.awayAt
+		f.backlog.giveBack(untold, &e.settings)
+	}
 	switch {
 	case o.Standing.Failure != nil || o.Standing.Status == mcp.TaskCancelled:
 		c.err = o.Standing.Failure
@@ -147,6 +164,9 @@ func (c *call) size() int64 {
 	size := int64(callOverhead)
 	if c.result != nil {
 		size += int64(len(c.result.Result) + len(c.result.Error))
+	}
+	if c.lasting != nil && c.lasting.following != nil {
+		size += int64(c.lasting.following.backlog.bytes)
 	}
 	return size
 }

@@ -125,7 +125,7 @@ func (e *Engine) letLong() bool {
 // connection ends with this replica. call.mu is held.
 func (r *callRound) mustLetGo() bool {
 	c := r.call
-	if c.phase != running || !c.askable || c.x == nil || c.moving || c.posting > 0 {
+	if c.phase != running || !c.askable || r.follows || c.x == nil || c.moving || c.posting > 0 {
 		return false
 	}
 	return c.engine.letting.Load() && !r.remote || !r.hold.IsZero() && !time.Now().Before(r.hold)

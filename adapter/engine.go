@@ -187,7 +187,10 @@ func (e *Engine) newRound(req *Request) *callRound {
 	if hold > 0 {
 		r.hold = time.Now().Add(hold)
 	}
-	if req.Lasting > 0 && req.Method == mcp.MethodToolsCall {
+	switch {
+	case req.followable():
+		r.follows, r.lastAt = true, time.Now().Add(handleSoon)
+	case req.Lasting > 0 && req.Method == mcp.MethodToolsCall:
 		r.lastAt = time.Now().Add(req.LastingAfter)
 	}
 	return r

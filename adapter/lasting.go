@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"time"
 
+	"github.com/holdfast-mcp/holdfast/adapter/legacy"
 	"github.com/holdfast-mcp/holdfast/adapter/mcp"
 	"github.com/holdfast-mcp/holdfast/adapter/state"
 )
@@ -32,6 +33,7 @@ type lasting struct {
 	cancelled bool
 	original  *Request     // the client does not send it again; nil: too large to be kept
 	watchers  []*callRound // told of each change
+	following *following   // where its client follows it; else nil
 	behind    int          // where numbers of keys begin, past all that another replica has given; zero: this one has given them
 }
 
@@ -42,6 +44,8 @@ type Standing struct {
 	Message       string // the server's own words, or ""
 	Born, Changed time.Time
 	TTL           time.Duration // from Born
+	Away          time.Duration // how long the client may be away that follows it; zero: none does
+	Waiting       int           // how much it is yet to be told
 	// Failure is why the call has failed, where the server did not say so itself.
 	Failure error
 }
@@ -51,7 +55,7 @@ type Standing struct {
 // is held.
 func (r *callRound) lastsBy(now time.Time) bool {
 	c := r.call
-	if r.lastAt.IsZero() || c.phase != running || c.x == nil || c.moving || c.resend || len(c.inputs) > 0 {
+	if r.follows || r.lastAt.IsZero() || c.phase != running || c.x == nil || c.moving || c.resend || len(c.inputs) > 0 {
 		return false
 	}
 	if c.callID != 0 && c.lasting == nil { // by the name of the server's task others can go on with it
@@ -85,7 +89,11 @@ func (c *call) endure(req *Request) bool {
 	}
 	now := time.Now()
 	l := &lasting{round: c.round, born: now, changed: now, until: now.Add(req.Lasting), ttl: req.Lasting}
-	if l.handle = c.sealHandle(l); l.handle == nil || !e.calls.endure(c) {
+	if req.Away > 0 {
+		c.digest = idDigest(req.ID)
+		l.begin(req)
+	}
+	if l.handle = c.sealHandle(l, req); l.handle == nil || !e.calls.endure(c) {
 		return false
 	}
 	if len(req.Params) <= e.settings.MaxState {
@@ -118,11 +126,16 @@ func (l *lasting) again(req *Request) *Request {
 }
 
 // sealHandle makes the handle. Beside what finds the call it has where the call
-// stands upstream, as far as there is room: with that another replica can go on.
-func (c *call) sealHandle(l *lasting) []byte {
+// stands upstream, and for a client that follows it the original request, as far as
+// there is room: with that another replica can go on.
+func (c *call) sealHandle(l *lasting, req *Request) []byte {
 	t := state.Token{
-		Owner: c.engine.settings.Replica, Call: c.id, Upstream: c.up.Name, Principal: bearer(&c.key), Request: c.digest,
+		Owner: c.engine.settings.Replica, Call: c.id, Upstream: c.up.Name, Endpoint: c.up.id, Principal: bearer(&c.key), Request: c.digest,
 		Born: l.born.UnixMilli(), Expires: l.until.Unix() + 1,
+	}
+	limit := maxHandle
+	if l.following != nil {
+		t.Away, limit = uint32(l.following.away/time.Second), c.engine.settings.MaxState
 	}
 	plain := t
 	if at := c.x.Position(); at.Event != "" || c.task != nil {
@@ -130,13 +143,22 @@ func (c *call) sealHandle(l *lasting) []byte {
 		if c.task != nil {
 			t.Task, t.Position.Event = string(c.task.id), "" // the task brings its questions itself
 		}
-		if t.Valid() {
-			if text := c.engine.ring.Seal(nil, &t); len(text) <= maxHandle {
+	}
+	if l.following != nil && !c.engine.settings.OwnKey {
+		whole := t
+		whole.Method, whole.Params = req.Method, req.Params
+		if whole.Valid() {
+			if text := c.engine.ring.Seal(nil, &whole); len(text) <= limit {
 				return text
 			}
 		}
 	}
-	if text := c.engine.ring.Seal(nil, &plain); len(text) <= maxHandle {
+	if t.Valid() {
+		if text := c.engine.ring.Seal(nil, &t); len(text) <= limit {
+			return text
+		}
+	}
+	if text := c.engine.ring.Seal(nil, &plain); len(text) <= limit {
 		return text
 	}
 	return nil
@@ -158,6 +180,9 @@ func (c *call) openHandle(handle []byte, t *state.Token) {
 	c.lasting.behind = int(max(time.Since(born)/time.Millisecond, 1))
 	for i := range c.asked {
 		c.asked[i] = c.lasting.behind
+	}
+	if t.Away > 0 {
+		c.openFollowing(t)
 	}
 }
 
@@ -202,6 +227,9 @@ func (c *call) noteChange() {
 func (c *call) standing() *Standing {
 	l := c.lasting
 	s := &Standing{Handle: l.handle, Status: c.status(), Born: l.born, Changed: l.changed, TTL: l.ttl}
+	if l.following != nil {
+		s.Away, s.Waiting = l.following.away, l.following.waiting()
+	}
 	switch {
 	case s.Status == mcp.TaskFailed && c.result == nil:
 		s.Failure = c.err
@@ -251,7 +279,7 @@ func (c *call) look(method string) *Outcome {
 func lostStanding(method string, handle []byte, t *state.Token, why *Refusal) *Outcome {
 	born := time.UnixMilli(t.Born)
 	return &Outcome{Method: method, Standing: &Standing{
-		Handle: handle, Status: mcp.TaskFailed, Born: born, Changed: born, TTL: ttlOf(t), Failure: why,
+		Handle: handle, Status: mcp.TaskFailed, Born: born, Changed: born, TTL: ttlOf(t), Away: time.Duration(t.Away) * time.Second, Failure: why,
 	}}
 }
 
@@ -268,6 +296,13 @@ func (r *registry) endure(c *call) bool {
 	}
 	r.endureLocked(c)
 	return true
+}
+
+// mayEndure reports whether a call may be one that lasts.
+func (r *registry) mayEndure(k *legacy.Key) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.lasting < r.settings.MaxLasting && r.lastingOf[caller(k)] < r.settings.MaxLastingPerPrincipal
 }
 
 // endureLocked must be called with mu held.
@@ -296,6 +331,6 @@ func (r *registry) relentLocked(c *call) {
 // handleLeads reports whether another replica can go on with the call from its
 // handle alone. mu is held.
 func (c *call) handleLeads() bool {
-	t, err := c.engine.ring.Open(c.lasting.handle, maxHandle)
+	t, err := c.engine.ring.Open(c.lasting.handle, c.engine.settings.MaxState)
 	return err == nil && (t.Task != "" || t.Position.Event != "")
 }

@@ -16,6 +16,7 @@ type handleRound struct {
 	req  *Request // valid until Close
 	t    *state.Token
 	lost *Outcome // what is left of the call to be told, or nil
+	why  *Refusal // it is lost
 	told bool     // it was
 }
 
@@ -24,9 +25,9 @@ func (e *Engine) orLost(req *Request, r Round, err error) (Round, error) {
 	var refusal *Refusal
 	if err != nil && !isLost(err, &refusal) {
 		e.metrics.round(ServedRefused, time.Time{})
-		return nil, aboutHandle(err)
+		return nil, aboutHandle(req.Method, err)
 	}
-	t, opened := e.ring.Open(req.RequestState, maxHandle)
+	t, opened := e.ring.Open(req.RequestState, e.settings.MaxState)
 	if opened != nil {
 		return r, err // it was open a moment ago
 	}
@@ -38,20 +39,24 @@ func (e *Engine) orLost(req *Request, r Round, err error) (Round, error) {
 }
 
 // aboutHandle puts a refusal of a request state into the words of a handle.
-func aboutHandle(err error) error {
+func aboutHandle(method string, err error) error {
 	var refusal *Refusal
 	if !errors.As(err, &refusal) {
 		return err
 	}
+	what, handle := "task", "id"
+	if byFollower(method) {
+		what, handle = "request", "token"
+	}
 	switch refusal.Reason {
 	case ReasonStateInvalid:
-		return refuse(ReasonStateInvalid, "no such task: its id is damaged, or not ours")
+		return refuse(ReasonStateInvalid, "no such %s: its %s is damaged, or not ours", what, handle)
 	case ReasonStateUnknown:
-		return refuse(ReasonStateUnknown, "no such task here: its id was sealed with a key that this replica does not have")
+		return refuse(ReasonStateUnknown, "no such %s here: its %s was sealed with a key that this replica does not have", what, handle)
 	case ReasonStateForeign:
-		return refuse(ReasonStateForeign, "no such task: its id belongs to another caller or server")
+		return refuse(ReasonStateForeign, "no such %s: its %s belongs to another caller, server or %s", what, handle, what)
 	case ReasonStateExpired:
-		return refuse(ReasonStateExpired, "the task has expired")
+		return refuse(ReasonStateExpired, "the %s has expired", what)
 	}
 	return err
 }
@@ -61,6 +66,7 @@ func isLost(err error, refusal **Refusal) bool {
 }
 
 func (h *handleRound) lose(why *Refusal) {
+	h.why = why
 	h.lost = lostStanding(h.req.Method, bytes.Clone(h.req.RequestState), h.t, why)
 }
 
@@ -70,7 +76,7 @@ func (h *handleRound) Next(until time.Time) (Event, error) {
 		ev, err := h.Round.Next(until)
 		var refusal *Refusal
 		if !isLost(err, &refusal) {
-			return ev, aboutHandle(err)
+			return ev, aboutHandle(h.req.Method, err)
 		}
 		h.lose(refusal)
 	}
@@ -78,7 +84,9 @@ func (h *handleRound) Next(until time.Time) (Event, error) {
 	case h.req.Method == methodWatch && !h.told:
 		h.told = true
 		return Event{Standing: h.lost}, nil
-	case h.req.Method != mcp.MethodTaskGet:
+	case h.req.Method == mcp.MethodResume, h.req.Method == mcp.MethodAnswer:
+		return Event{}, h.why
+	case h.req.Method != mcp.MethodTaskGet && h.req.Method != mcp.MethodStatus:
 		return Event{Outcome: acknowledged(h.req.Method)}, nil
 	}
 	return Event{Outcome: h.lost}, nil

@@ -93,8 +93,16 @@ func (e *Engine) serveRound(ctx context.Context, from string, s Stream, rest []b
 	}
 	defer r.Close()
 	defer e.host(req.ticket, r)()
-	stop := context.AfterFunc(ctx, func() { r.letDown(ctx) })
-	defer stop()
+	if follower, ok := r.(*callRound); ok && follower.follows {
+		e.wg.Add(1)
+		go func() { // ends with the stream, and that with serveRound
+			defer e.wg.Done()
+			follower.hear(ctx, s)
+		}()
+	} else {
+		stop := context.AfterFunc(ctx, func() { r.letDown(ctx) })
+		defer stop()
+	}
 	for {
 		ev, err := r.Next(time.Now().Add(time.Hour))
 		switch {
@@ -119,6 +127,8 @@ func (e *Engine) endServed(ctx context.Context, s Stream, err error) {
 	switch {
 	case errors.Is(err, ErrGone):
 		return
+	case errors.Is(err, ErrEnded):
+		_ = s.End(ctx, e.seal(newFields(formEnded, 0)))
 	case errors.As(err, &to):
 		f := newFields(formAway, 0)
 		f.text('h', to.to)
@@ -228,6 +238,7 @@ func (r *callRound) abandon() {
 		return
 	}
 	r.gone = true
+	c.unfollow(r)
 	if c.remove(r); len(c.rounds) == 0 && len(c.inputs) > 0 && c.phase == running && c.round > 0 {
 		c.park(nil)
 	}

@@ -215,17 +215,24 @@ func (c *call) noted(m *jsonrpc.Message) {
 
 // progress passes progress on under each round's own token.
 func (c *call) progress(params []byte) {
+	if l := c.lasting; l != nil && l.following != nil && l.following.progress != nil {
+		l.following.notify(c, withProgressToken(l.following.progress, params))
+	}
 	for _, r := range c.rounds {
 		if r.progress == nil {
 			continue
 		}
-		n := append([]byte(nil), `{"jsonrpc":"2.0","method":"`+mcp.NotifyProgress+`","params":{"progressToken":`...)
-		n = append(n, r.progress...)
-		if rest := jsonrpc.AppendMembers(nil, params, isProgressToken); len(rest) > 0 {
-			n = append(append(n, ','), rest...)
-		}
-		c.tell(r, append(n, "}}"...))
+		c.tell(r, withProgressToken(r.progress, params))
 	}
+}
+
+func withProgressToken(token, params []byte) []byte {
+	n := append([]byte(nil), `{"jsonrpc":"2.0","method":"`+mcp.NotifyProgress+`","params":{"progressToken":`...)
+	n = append(n, token...)
+	if rest := jsonrpc.AppendMembers(nil, params, isProgressToken); len(rest) > 0 {
+		n = append(append(n, ','), rest...)
+	}
+	return append(n, "}}"...)
 }
 
 func isProgressToken(name []byte) bool { return string(name) == mcp.MetaProgressToken }
@@ -235,6 +242,9 @@ func isProgressToken(name []byte) bool { return string(name) == mcp.MetaProgress
 func (c *call) logged(params []byte) {
 	text, _ := jsonrpc.Unquote(jsonrpc.Get(params, "level"))
 	level := mcp.ParseLevel(text)
+	if l := c.lasting; l != nil && l.following != nil && level != mcp.LevelNone && l.following.level.Admits(level) {
+		l.following.notify(c, jsonrpc.AppendRequest(nil, nil, mcp.NotifyMessage, params))
+	}
 	for _, r := range c.rounds {
 		if level != mcp.LevelNone && r.level.Admits(level) {
 			c.tell(r, jsonrpc.AppendRequest(nil, nil, mcp.NotifyMessage, params))

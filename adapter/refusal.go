@@ -90,4 +90,8 @@ var (
 	ErrDeadline = errors.New("nothing happened in time")
 	// ErrGone is what Round.Next returns once the client is gone.
 	ErrGone = errors.New("client is gone")
+	// ErrEnded is what Round.Next returns when there is nothing more to tell, and
+	// no answer either: the client of a lasting call goes on with it in another
+	// round, or has cancelled it.
+	ErrEnded = errors.New("the round has ended without an answer")
 )

@@ -320,8 +320,12 @@ func (c *call) settle(was phase) {
 	if was != parked || until.After(c.until) {
 		c.until = until
 	}
-	if c.lasting != nil && c.lasting.until.After(c.until) {
-		c.until = c.lasting.until
+	switch l := c.lasting; {
+	case l == nil:
+	case l.following != nil:
+		c.until = time.Now().Add(l.following.away)
+	case l.until.After(c.until):
+		c.until = l.until
 	}
 	r.keep(c, c.size())
 	c.copyOutcome()
@@ -339,5 +343,8 @@ func notKept() error {
 // forget lets go of the outcome. mu is held.
 func (c *call) forget() {
 	c.forgotten = true
+	if c.lasting != nil && c.lasting.following != nil {
+		c.lasting.following.backlog = backlog{}
+	}
 	c.result, c.err = nil, notKept() // for rounds that have joined and not been told yet
 }

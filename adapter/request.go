@@ -45,6 +45,14 @@ type Request struct {
 	// let go with a handle: after LastingAfter, or as soon as the server says that
 	// it takes its time (lasting.go). It counts for tools/call only.
 	Lasting, LastingAfter time.Duration
+	// Away, with Lasting, is how long the client of a call may be away. The round
+	// does not end with the handle then: the client is told that first, and in
+	// further events all that the call has to say (follow.go). It counts for all
+	// methods that may be answered with input_required.
+	Away time.Duration
+	// Original is the raw id of the request that a round is about, where its client
+	// follows the call that this began.
+	Original []byte
 
 	Credentials Credentials
 	// PrincipalHeader is the value of the header that a trusted proxy in front
@@ -86,8 +94,9 @@ type ParamChecker interface {
 type Event struct {
 	Notification []byte   // a complete JSON-RPC notification
 	Outcome      *Outcome // the end of the round
-	// Standing is how a lasting call stands that the client watches, for the
-	// dialect to put into words: an Outcome with a Standing, of no method.
+	// Standing is how a lasting call stands that the client watches or follows, for
+	// the dialect to put into words: an Outcome with a Standing, of no method. One
+	// who follows is told the handle, as State, or a question at a time.
 	Standing *Outcome
 }
 

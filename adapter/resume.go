@@ -112,6 +112,8 @@ func (e *Engine) checkState(t *state.Token, upstream string, req *Request, caps 
 		return refuse(ReasonStateForeign, "the request state belongs to another server")
 	case t.Principal != bearer(&key):
 		return refuse(ReasonStateForeign, "the request state belongs to another caller")
+	case t.Born != 0 && !handleOf(t, req):
+		return refuse(ReasonStateForeign, "the token belongs to another request")
 	case t.Born == 0 && t.Request != requestDigest(req):
 		return refuse(ReasonStateForeign, "the request state belongs to a request with other params; repeat the original request")
 	case time.Now().Unix() > t.Expires:

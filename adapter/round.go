@@ -36,6 +36,10 @@ type callRound struct {
 	watching bool                       // it hears of each change of a lasting call
 	told     string                     // of them, the last
 	wake     chan struct{}              // has room for one; nil until somebody waits on it
+
+	follows bool      // its client follows the call, once that lasts
+	unsure  []pending // what it was given since, and is not known to have told
+	sure    uint64    // how many events are
 }
 
 // Next implements Round.
@@ -59,7 +63,10 @@ func (r *callRound) move(ev Event, err error) bool {
 		c.up.failed(c.engine.settings.DownTTL) // what comes back may be another server
 	}
 	retry := r.req.RequestState != nil
-	if r.remote || r.routed && !retry || errors.Is(err, ErrGone) {
+	c.mu.Lock()
+	lasts := c.lasting != nil
+	c.mu.Unlock()
+	if lasts || r.remote || r.routed && !retry || errors.Is(err, ErrGone) {
 		return false
 	}
 	m := c.engine.newRoute(c.up.group, r.req, c.key.Caps)
@@ -98,8 +105,11 @@ func (r *callRound) next(until time.Time) (Event, error) {
 	c := r.call
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if !r.remote {
+		r.unsure = nil // all was told, or nobody would ask for more
+	}
 	for {
-		if r.req.RequestState != nil && !r.gone && !c.engine.confirmed() {
+		if (r.req.RequestState != nil || r.follows && c.lasting != nil) && !r.gone && !c.engine.confirmed() {
 			// Another replica may have the call by now: nothing is said for it here.
 			soon := time.Now().Add(leasePoll)
 			if soon.After(until) {
@@ -114,11 +124,19 @@ func (r *callRound) next(until time.Time) (Event, error) {
 			r.deliver()
 			continue
 		}
+		if r.mustFollow() {
+			c.beginFollowing(r)
+			continue
+		}
 		if ev, err, ok := r.ready(); ok {
 			return ev, err
 		}
-		if r.watching {
-			if !r.sleep(until) && !time.Now().Before(until) {
+		if r.watching || r.follows && c.lasting != nil {
+			wait := until
+			if !r.hold.IsZero() && r.hold.Before(wait) && r.follows && c.phase != done {
+				wait = r.hold
+			}
+			if !r.sleep(wait) && !time.Now().Before(until) {
 				return Event{}, ErrDeadline
 			}
 			continue
@@ -144,10 +162,10 @@ func (r *callRound) next(until time.Time) (Event, error) {
 			continue
 		}
 		wait := until
-		if !r.lastAt.IsZero() && r.lastAt.Before(wait) && c.phase == running && len(c.inputs) == 0 && c.callID == 0 && !c.moving && !c.resend && c.x != nil {
+		if at := r.handleAt(); !at.IsZero() && at.Before(wait) && c.phase == running && len(c.inputs) == 0 && (c.callID == 0 || r.follows) && !c.moving && !c.resend && c.x != nil {
 			wait = r.lastAt
 		}
-		if !r.hold.IsZero() && r.hold.Before(wait) && c.askable && c.phase == running {
+		if !r.hold.IsZero() && r.hold.Before(wait) && c.askable && !r.follows && c.phase == running {
 			wait = r.hold
 		}
 		if len(c.inputs) > 0 && c.phase != parked && !c.moving {
@@ -167,7 +185,9 @@ func (r *callRound) next(until time.Time) (Event, error) {
 		case c.restart:
 			c.detach()
 		default:
-			r.step(wait)
+			if r.step(wait); r.mustFollow() {
+				continue
+			}
 			if ev, err, ok := r.ready(); ok { // it takes what it returns off the queue
 				return ev, err
 			}
@@ -183,6 +203,8 @@ func (r *callRound) next(until time.Time) (Event, error) {
 func (r *callRound) ready() (Event, error, bool) {
 	c := r.call
 	switch {
+	case r.follows && c.lasting != nil:
+		return r.followed()
 	case r.gone:
 		return Event{}, ErrGone, true
 	case r.watching && !c.elsewhere && r.told != c.lasting.mark:
@@ -262,6 +284,9 @@ func (c *call) wake() {
 		for _, r := range c.lasting.watchers {
 			r.rouse()
 		}
+		if f := c.lasting.following; f != nil {
+			f.stir(c)
+		}
 	}
 }
 
@@ -288,6 +313,7 @@ func (r *callRound) Gone() {
 	}
 	r.gone = true
 	c.leave(r, "the client closed its connection")
+	c.unfollow(r)
 	r.rouse()
 	if m := r.moved.Load(); m != nil {
 		m.Gone()
@@ -345,6 +371,7 @@ func (r *callRound) Close() {
 	}
 	c.leave(r, "the client's request has ended")
 	r.gone = true
+	c.unfollow(r)
 	if r.watching {
 		c.lasting.watchers = slices.DeleteFunc(c.lasting.watchers, func(w *callRound) bool { return w == r })
 	}

@@ -28,6 +28,8 @@ type Settings struct {
 	MaxReleased            int // parked calls whose streams were let go
 	MaxLasting             int // calls that outlive their clients' connections, overall
 	MaxLastingPerPrincipal int
+	MaxUndelivered         int // notifications kept for the client of a lasting call that is away,
+	MaxUndeliveredBytes    int // and their bytes
 	MaxRounds              int // of one call
 	MaxInputs              int // open input requests of one call
 	MaxState               int // bytes of a request state's text

@@ -36,8 +36,17 @@ type estate struct {
 // done the same, its call is returned.
 func (e *Engine) inherit(up *upstream, req *Request, caps *mcp.Capabilities, t *state.Token) (*call, error) {
 	method := req.Method
-	if t.Born != 0 { // the request is about the call, which it does not say
+	if t.Born != 0 { // the request is about the call, which only the handle says, if any
 		method = mcp.MethodToolsCall
+		if t.Method != "" {
+			method = t.Method
+		}
+		if own := jsonrpc.Get(jsonrpc.Get(t.Params, "_meta"), mcp.MetaClientCapabilities); jsonrpc.IsObject(own) {
+			var err error
+			if caps, err = e.caps.get(own); err != nil {
+				return nil, &Refusal{Reason: ReasonInvalidParams, Detail: err.Error()}
+			}
+		}
 	}
 	traits := mcp.MethodTraits(method)
 	now := time.Now()
@@ -52,7 +61,9 @@ func (e *Engine) inherit(up *upstream, req *Request, caps *mcp.Capabilities, t *
 			Detail: "the replica that held the call is gone, and nobody can go on with it: the server cannot resume its stream, and running it again might not be harmless",
 		}},
 	}
-	c.carried = t.Params
+	if t.Born == 0 {
+		c.carried = t.Params
+	}
 	if t.Task != "" {
 		c.task = &task{id: []byte(t.Task), interval: usualPoll, token: t.Position.Request}
 	}

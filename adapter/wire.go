@@ -35,6 +35,8 @@ const (
 	formKeep     byte = 'k'
 	formCopy     byte = 'y' // the outcome of a lasting call
 	formSession  byte = 'l' // about shared sessions
+	formTold     byte = 't' // how many events the client is known to have been told
+	formEnded    byte = 'e' // ErrEnded
 	formDismiss  byte = 'd' // let go of a first round
 )
 
@@ -161,6 +163,8 @@ func (f *fields) request(req *Request) {
 	f.number('D', uint64(max(req.LastingAfter, 0)))
 	f.number('L', uint64(max(req.Lasting, 0)))
 	f.flag('y', req.Stays)
+	f.number('W', uint64(max(req.Away, 0)))
+	f.bytes('O', req.Original)
 	f.text('a', req.Credentials.Authorization)
 	for _, c := range req.Credentials.Forward {
 		f.text('f', c.Name+"\x00"+c.Value)
@@ -221,6 +225,10 @@ func readRound(b []byte, first bool, headers func([]Field) ParamChecker) (req *R
 			req.Carried = true
 		case 'y':
 			req.Stays = true
+		case 'W':
+			req.Away = time.Duration(min(f.number(), math.MaxInt64))
+		case 'O':
+			req.Original = v
 		case 'o':
 			req.Hold = time.Duration(min(f.number(), math.MaxInt64))
 		case 'D':
@@ -293,6 +301,8 @@ func appendEvent(ev *Event) []byte {
 		f.number('B', uint64(s.Born.UnixMilli()))
 		f.number('G', uint64(s.Changed.UnixMilli()))
 		f.number('L', uint64(s.TTL))
+		f.number('A', uint64(s.Away))
+		f.number('W', uint64(s.Waiting))
 		if s.Failure != nil {
 			f.bytes('F', appendEnd(s.Failure))
 		}
@@ -398,6 +408,8 @@ func readEvent(message []byte) (Event, error) {
 			return Event{}, errWire
 		}
 		return Event{}, to
+	case formEnded:
+		return Event{}, ErrEnded
 	default:
 		return Event{}, errWire
 	}
@@ -457,6 +469,10 @@ func (s *Standing) take(f item) {
 		s.Changed = time.UnixMilli(int64(f.number()))
 	case 'L':
 		s.TTL = time.Duration(min(f.number(), math.MaxInt64))
+	case 'A':
+		s.Away = time.Duration(min(f.number(), math.MaxInt64))
+	case 'W':
+		s.Waiting = int(min(f.number(), math.MaxInt32))
 	case 'F':
 		var to away
 		if _, s.Failure = readEvent(f.value); errors.Is(s.Failure, errWire) || errors.As(s.Failure, &to) {

@@ -35,6 +35,18 @@ const (
 const (
 	MethodCallSaga   = "tools/callSaga"
 	MethodResumeSaga = "tools/resumeSaga"
+
+	// Of the dialect resumable: "Transport-agnostic Resumable Requests".
+	MethodResume       = "requests/resume"
+	MethodStatus       = "requests/getStatus"
+	NotifyResumePolicy = "notifications/requests/resumePolicy"
+	// CapabilityResumable is what its clients declare.
+	CapabilityResumable = "resumableRequests"
+
+	// No client sends these: they stand for a response, and for
+	// notifications/cancelled, about a request that it follows.
+	MethodAnswer = "requests/answer"
+	MethodCancel = "requests/cancel"
 )
 
 // Notifications.

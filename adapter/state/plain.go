@@ -15,7 +15,7 @@ import (
 //     follows that has it, and a bit for each;
 //   - with Endpoint: its length and text; with Foreign: the length of Inner and
 //     Inner;
-//   - varints: Born, if any, Round, Expires (zigzag), Ran, Asked, the lengths of Owner,
+//   - varints: Born and Away, if any, Round, Expires (zigzag), Ran, Asked, the lengths of Owner,
 //     Upstream and the rest of Position, how many inputs and answers there are,
 //     and how long the JSON objects are together;
 //   - the texts that the lengths are of; Task, if any, after its length; Method, if any, after its
@@ -95,6 +95,7 @@ func (t *Token) appendPlain(dst []byte) []byte {
 	}
 	if t.Born != 0 {
 		dst = binary.AppendUvarint(dst, uint64(t.Born))
+		dst = binary.AppendUvarint(dst, uint64(t.Away))
 	}
 	dst = binary.AppendUvarint(dst, uint64(t.Round))
 	dst = binary.AppendVarint(dst, t.Expires)
@@ -203,13 +204,17 @@ func (t *Token) readPlain(b []byte) bool {
 			t.Inner = bytes.Clone(inner)
 		}
 	}
-	t.Born = 0
+	t.Born, t.Away = 0, 0
 	if more&flagBorn != 0 {
 		born := r.uvarint()
 		if born == 0 || born > math.MaxInt64 {
 			return false
 		}
-		t.Born = int64(born)
+		away := r.uvarint()
+		if away > math.MaxUint32 {
+			return false
+		}
+		t.Born, t.Away = int64(born), uint32(away)
 	}
 	var n [14]uint64
 	r.uvarints(n[:])

@@ -42,6 +42,9 @@ type Token struct {
 	// Unix milliseconds. Nonzero: the token is that call's handle, the same for all
 	// of its life, and no request state.
 	Born int64
+	// Away, of a handle, is for how many seconds the client of the call may be
+	// away that follows it; zero: none does.
+	Away uint32
 
 	// The original request, for a client that does not send it again; else none.
 	Method string
