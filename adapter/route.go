@@ -75,6 +75,9 @@ func (e *Engine) beginRoute(g *group, req *Request, caps *mcp.Capabilities) (Rou
 	r := e.newRoute(g, req, caps)
 	if req.RequestState != nil {
 		up, err := r.readState()
+		if err == nil && up == nil && byFollower(req.Method) { // no modern server knows the method
+			err = aboutHandle(req.Method, refuse(ReasonStateInvalid, ""))
+		}
 		if err != nil {
 			r.cancel()
 			e.metrics.round(ServedRefused, time.Time{})

@@ -64,7 +64,7 @@ type Upstream struct {
 	Resolve        bool              `koanf:"resolve" doc:"each address that the URL's host name resolves to is an endpoint; looked up again every upstream.resolve_every"`
 	Protocol       string            `koanf:"protocol" oneof:"auto legacy modern" doc:"whether the server is legacy, or modern (its requests pass through unchanged); auto: each endpoint is asked once, and again when its answers do not fit"`
 	Path           string            `koanf:"path" form:"path" doc:"path that clients use; unique"`
-	Dialect        string            `koanf:"dialect" oneof:"mrtr incomplete-result dependent-requests saga resume-token" doc:"the dialect of a request that neither names one nor shows one by its form"`
+	Dialect        string            `koanf:"dialect" oneof:"mrtr incomplete-result dependent-requests saga resume-token resumable" doc:"the dialect of a request that neither names one nor shows one by its form"`
 	Headers        map[string]string `koanf:"headers" form:"headers" secret:"true" doc:"header fields sent to the server with every request"`
 	ForwardHeaders []string          `koanf:"forward_headers" form:"forward" doc:"names of a client's header fields that go to the server, beside Authorization"`
 	Cache          Cache             `koanf:"cache"`

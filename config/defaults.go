@@ -87,6 +87,10 @@ func Defaults() *Config {
 			DependentRequests: Asking{Enabled: true, Capabilities: []string{"elicitation", "sampling"}},
 			Saga:              Asking{Enabled: true, Capabilities: []string{"elicitation", "sampling"}},
 			ResumeToken:       Polled{Enabled: true, After: 20 * time.Second},
+			Resumable: Resumable{
+				Enabled: true, Capabilities: []string{"elicitation", "sampling"},
+				MaxWait: 5 * time.Minute, MaxMessages: 256, MaxBytes: 256 << 10,
+			},
 			Tasks: Tasks{
 				Enabled: true, Required: TasksServe, After: 20 * time.Second, TTL: time.Hour, Poll: time.Second,
 				Max: 20000, MaxPerPrincipal: 2000,

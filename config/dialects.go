@@ -9,6 +9,7 @@ const (
 	DialectDependentRequests = "dependent-requests"
 	DialectSaga              = "saga"
 	DialectResumeToken       = "resume-token"
+	DialectResumable         = "resumable"
 
 	TasksServe  = "serve"
 	TasksRefuse = "refuse"
@@ -17,11 +18,12 @@ const (
 // Dialects are the forms beside MRTR in which clients may be told that they have
 // to come back.
 type Dialects struct {
-	IncompleteResult  Asking `koanf:"incomplete_result"`
-	DependentRequests Asking `koanf:"dependent_requests"`
-	Saga              Asking `koanf:"saga"`
-	ResumeToken       Polled `koanf:"resume_token"`
-	Tasks             Tasks  `koanf:"tasks"`
+	IncompleteResult  Asking    `koanf:"incomplete_result"`
+	DependentRequests Asking    `koanf:"dependent_requests"`
+	Saga              Asking    `koanf:"saga"`
+	ResumeToken       Polled    `koanf:"resume_token"`
+	Resumable         Resumable `koanf:"resumable"`
+	Tasks             Tasks     `koanf:"tasks"`
 }
 
 // Asking is a dialect whose clients can be asked something.
@@ -36,6 +38,15 @@ type Polled struct {
 	After   time.Duration `koanf:"after" min:"10ms" max:"24h" doc:"how long a request waits for the result before its client gets a token to come back with"`
 }
 
+// Resumable is a dialect whose clients may lose their streams and go on with them.
+type Resumable struct {
+	Enabled      bool          `koanf:"enabled" doc:"whether clients may speak it"`
+	Capabilities []string      `koanf:"capabilities" form:"capability" doc:"what a client can be asked that declares no capabilities"`
+	MaxWait      time.Duration `koanf:"max_wait" min:"1s" max:"24h" doc:"how long a client may be away before its request is cancelled; it is told in whole seconds"`
+	MaxMessages  int           `koanf:"max_messages" min:"1" max:"1000000" doc:"notifications kept for a client that is away; of more, the oldest give way, and the client is told how many"`
+	MaxBytes     Size          `koanf:"max_bytes" min:"1KiB" max:"1GiB" doc:"of them, the bytes"`
+}
+
 // Tasks are the extension io.modelcontextprotocol/tasks.
 type Tasks struct {
 	Enabled         bool          `koanf:"enabled" doc:"whether clients may speak it"`
@@ -43,7 +54,7 @@ type Tasks struct {
 	After           time.Duration `koanf:"after" min:"10ms" max:"24h" doc:"how long a tool call may take before it becomes a task; tools that the server itself runs as tasks do so at once"`
 	TTL             time.Duration `koanf:"ttl" min:"10ms" max:"168h" doc:"how long a task can be asked for, from its creation"`
 	Poll            time.Duration `koanf:"poll" min:"10ms" max:"10m" doc:"how often clients are told to ask for a task"`
-	Max             int           `koanf:"max" min:"1" max:"10000000" doc:"tasks that have not ended; beyond it, calls are waited for"`
+	Max             int           `koanf:"max" min:"1" max:"10000000" doc:"tasks that have not ended, and requests of the dialect resumable; beyond it, calls are waited for, or refused"`
 	MaxPerPrincipal int           `koanf:"max_per_principal" min:"1" max:"10000000" doc:"of them, those of one principal"`
 }
 
@@ -57,6 +68,7 @@ func (d *Dialects) off(name string) string {
 		{DialectDependentRequests, "dialects.dependent_requests.enabled", d.DependentRequests.Enabled},
 		{DialectSaga, "dialects.saga.enabled", d.Saga.Enabled},
 		{DialectResumeToken, "dialects.resume_token.enabled", d.ResumeToken.Enabled},
+		{DialectResumable, "dialects.resumable.enabled", d.Resumable.Enabled},
 	} {
 		if of.name == name && !of.enabled {
 			return of.setting

@@ -48,7 +48,7 @@ func TestUpstreamProblems(t *testing.T) {
 	}{
 		"both":                  {"url: 'http://a/?k=s3cret', command: b", []string{`upstreams[0].command: "b"`, "http://a/?k=" + Mask, "an upstream has url", "or command"}},
 		"neither":               {"name: a", []string{`upstreams[0].url: ""`, "absolute http or https URL", "or command"}},
-		"no such dialect":       {"command: a, dialect: none", []string{`upstreams[0].dialect: "none"`, "mrtr, incomplete-result, dependent-requests, saga, resume-token"}},
+		"no such dialect":       {"command: a, dialect: none", []string{`upstreams[0].dialect: "none"`, "mrtr, incomplete-result, dependent-requests, saga, resume-token, resumable"}},
 		"SSE with a command":    {"command: a, transport: http+sse", []string{`upstreams[0].transport: "http+sse"`, "allowed with command: auto, stdio"}},
 		"stdio with a URL":      {"url: 'http://a', transport: stdio", []string{`upstreams[0].transport: "stdio"`, "allowed with url: auto, streamable-http, http+sse"}},
 		"no transport":          {"url: 'http://a', transport: sse", []string{`upstreams[0].transport: "sse"`, "auto, streamable-http, http+sse, stdio"}},

@@ -40,6 +40,7 @@ type exchange struct {
 
 	// Of a stream: the notification that began it, or nil, and room for events.
 	streaming bool
+	keeps     bool // its client may lose it, and come back for what it was not told
 	first     []byte
 	event     []byte
 }
@@ -173,13 +174,14 @@ func (x *exchange) post() error {
 		return downstream.Refuse(downstream.ReasonHeader, "The request has "+x.header.repeated+" twice")
 	case x.header.folded:
 		return downstream.Refuse(downstream.ReasonHeader, "A header is continued on a second line")
+	case downstream.IsResponse(err):
+		return x.unanswered(err)
 	case err != nil:
 		return err
+	case msg.Method == mcp.NotifyCancelled:
+		return x.unanswered(nil)
 	case msg.IsNotification():
-		// Real clients post notifications/cancelled, which this transport has no
-		// use for: acting on its id could cancel another client's call.
-		x.status = fasthttp.StatusAccepted
-		x.ctx.Response.SetStatusCode(x.status)
+		x.accepted()
 		return nil
 	case !x.header.accept.admits():
 		return downstream.Refuse(downstream.ReasonAccept, "Accept must admit application/json and text/event-stream")
@@ -187,7 +189,8 @@ func (x *exchange) post() error {
 	if err := x.decode(); err != nil {
 		return err
 	}
-	if msg.Method == mcp.MethodListen && !x.ctx.Request.Header.IsHTTP11() {
+	x.keeps = x.req.Away > 0 || x.req.Method == mcp.MethodResume
+	if (msg.Method == mcp.MethodListen || x.keeps) && !x.ctx.Request.Header.IsHTTP11() {
 		return downstream.Refuse(downstream.ReasonHTTPVersion, msg.Method+" needs HTTP/1.1 or later")
 	}
 	// A pipelined request is run although its client may have left long since.
@@ -195,6 +198,53 @@ func (x *exchange) post() error {
 		x.gone()
 		return nil
 	}
+	if err := x.begin(); err != nil {
+		return err
+	}
+	return x.follow()
+}
+
+// unanswered serves a message that gets no JSON-RPC answer: one of a dialect, or
+// one that is refused, or left alone where that is nil. Real clients post
+// notifications/cancelled, which this transport has no use for else: acting on its
+// id could cancel another client's call.
+func (x *exchange) unanswered(refusal error) (err error) {
+	x.dialect, err = x.s.settings.Dialects.DecodeUnanswered(&x.msg, &x.req)
+	switch {
+	case err != nil:
+		return err
+	case x.dialect == nil && refusal != nil:
+		return refusal
+	case x.dialect == nil:
+		x.accepted()
+		return nil
+	}
+	if err := x.begin(); err != nil {
+		return err
+	}
+	for {
+		event, err := x.round.Next(time.Now().Add(x.s.settings.KeepAlive))
+		switch {
+		case errors.Is(err, adapter.ErrDeadline):
+		case errors.Is(err, adapter.ErrGone):
+			x.gone()
+			return nil
+		case err != nil:
+			return err
+		case event.Outcome != nil:
+			x.accepted()
+			return nil
+		}
+	}
+}
+
+func (x *exchange) accepted() {
+	x.status = fasthttp.StatusAccepted
+	x.ctx.Response.SetStatusCode(x.status)
+}
+
+// begin begins the round.
+func (x *exchange) begin() error {
 	x.req.Upstream = x.route.Upstream
 	x.req.PrincipalHeader = string(x.header.principal.value)
 	x.req.Credentials.Authorization = string(x.header.authorization.value)
@@ -204,12 +254,12 @@ func (x *exchange) post() error {
 	case len(x.route.Forward) > 0:
 		x.req.Credentials.Forward = forward(x.ctx.Request.Header.RawHeaders(), x.route.Forward)
 	}
-	round, err := s.engine.Begin(&x.req)
+	round, err := x.s.engine.Begin(&x.req)
 	if err != nil {
 		return err
 	}
 	x.round = round
-	return x.follow()
+	return nil
 }
 
 // decode reads the request in its dialect, and holds the headers against it.
@@ -255,6 +305,9 @@ func (x *exchange) follow() error {
 		case errors.Is(err, adapter.ErrGone):
 			x.gone()
 			return nil
+		case errors.Is(err, adapter.ErrEnded):
+			x.streamStatus()
+			return nil
 		case err != nil:
 			return err
 		case event.Outcome != nil:
@@ -291,7 +344,7 @@ func (x *exchange) notification(event adapter.Event) []byte {
 	}
 	downstream.Explain(event.Standing)
 	if d, ok := x.dialect.(dialect.Watching); ok {
-		return d.AppendStanding(nil, event.Standing)
+		return d.AppendStanding(nil, x.id, event.Standing)
 	}
 	return nil
 }

@@ -32,6 +32,7 @@ var methods = [...]string{
 	"other", mcp.MethodToolsCall, mcp.MethodToolsList, mcp.MethodPromptsGet, mcp.MethodPromptsList,
 	mcp.MethodResourcesRead, mcp.MethodResourcesList, mcp.MethodResourceTemplates, mcp.MethodDiscover,
 	mcp.MethodComplete, mcp.MethodListen, mcp.MethodTaskGet, mcp.MethodTaskUpdate, mcp.MethodTaskCancel,
+	mcp.MethodResume, mcp.MethodStatus,
 }
 
 // Classes of statuses. The first is for clients that left before their answer.

@@ -36,7 +36,7 @@ type Dialect interface {
 
 // Watching is a Dialect with a form for how a lasting call stands.
 type Watching interface {
-	// AppendStanding appends the complete JSON-RPC notification that tells a client
+	// AppendStanding appends the complete JSON-RPC message that tells a client
 	// how a call stands that it watches.
-	AppendStanding(dst []byte, o *adapter.Outcome) []byte
+	AppendStanding(dst, id []byte, o *adapter.Outcome) []byte
 }

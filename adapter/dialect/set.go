@@ -37,11 +37,13 @@ type Set struct {
 
 	// Those that the shape of a request tells: nil where not known.
 	dependent, resumeToken, tasks *Spoken
+	resumable                     *Spoken
 }
 
 // own are the methods that only one dialect has.
 var own = map[string][]string{
-	NameSaga: {mcp.MethodCallSaga, mcp.MethodResumeSaga},
+	NameSaga:      {mcp.MethodCallSaga, mcp.MethodResumeSaga},
+	NameResumable: {mcp.MethodResume, mcp.MethodStatus},
 }
 
 // NewSet makes a Set that knows MRTR and others, each once.
@@ -61,6 +63,8 @@ func NewSet(others ...Spoken) *Set {
 			s.resumeToken = d
 		case NameTasks:
 			s.tasks = d
+		case NameResumable:
+			s.resumable = d
 		}
 	}
 	return s
@@ -129,23 +133,59 @@ func (s *Set) Decode(msg *jsonrpc.Message, named []byte, configured *Spoken, req
 	}
 	if d.Off {
 		req.ID = msg.ID
-		return nil, &adapter.Refusal{Reason: adapter.ReasonDialect, Detail: fmt.Sprintf("the dialect %s is switched off (%s)", d.Name(), d.Setting)}
+		return nil, d.off()
 	}
 	return d.Dialect, d.Decode(msg, req)
 }
 
+func (d *Spoken) off() error {
+	return &adapter.Refusal{Reason: adapter.ReasonDialect, Detail: fmt.Sprintf("the dialect %s is switched off (%s)", d.Name(), d.Setting)}
+}
+
+// DecodeUnanswered decodes a message that gets no JSON-RPC answer, where it is of
+// a dialect: a response, or a notification. It is nil without an error for any
+// other.
+func (s *Set) DecodeUnanswered(msg *jsonrpc.Message, req *adapter.Request) (Dialect, error) {
+	if s == nil || s.resumable == nil {
+		return nil, nil
+	}
+	d, ok := s.resumable.Dialect.(Resumable)
+	if !ok {
+		return nil, nil
+	}
+	var err error
+	switch {
+	case msg.IsResponse():
+		ok = d.decodeResponse(msg, req)
+	case msg.Method == mcp.NotifyCancelled:
+		ok, err = d.decodeCancelled(msg, req)
+	default:
+		ok = false
+	}
+	switch {
+	case !ok:
+		return nil, nil
+	case s.resumable.Off:
+		return nil, s.resumable.off()
+	}
+	return d, err
+}
+
 // recognise tells a dialect by the shape of a request.
 func (s *Set) recognise(msg *jsonrpc.Message, p *params, configured *Spoken) *Spoken {
+	traits := mcp.MethodTraits(msg.Method)
+	if !traits.Known {
+		if d := s.methods[msg.Method]; d != nil {
+			return d
+		}
+	}
 	switch {
 	case msg.Dependent != nil && s.dependent != nil:
 		return s.dependent
 	case p.resumeToken != nil && s.resumeToken != nil:
 		return s.resumeToken
-	}
-	if !mcp.MethodTraits(msg.Method).Known {
-		if d := s.methods[msg.Method]; d != nil {
-			return d
-		}
+	case s.resumable != nil && declaresResumable(p.capabilities) && (p.version == nil || traits.Eligible && !s.resumable.Off):
+		return s.resumable // with the modern envelope it is an offer
 	}
 	if p.version != nil { // the modern envelope
 		return nil

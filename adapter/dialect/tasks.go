@@ -122,7 +122,7 @@ func (d Tasks) AppendOutcome(dst, id []byte, o *adapter.Outcome) []byte {
 }
 
 // AppendStanding appends the notification of how a task stands.
-func (d Tasks) AppendStanding(dst []byte, o *adapter.Outcome) []byte {
+func (d Tasks) AppendStanding(dst, _ []byte, o *adapter.Outcome) []byte {
 	dst = append(dst, `{"jsonrpc":"2.0","method":"`+mcp.NotifyTask+`","params":{`...)
 	dst = d.appendDetailed(dst, o)
 	only := adapter.Outcome{Subscription: o.Subscription}

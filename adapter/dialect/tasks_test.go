@@ -124,7 +124,7 @@ func TestTaskOutcomes(t *testing.T) {
 	}
 	o := adapter.Outcome{Standing: standing(mcp.TaskWorking, ""), Subscription: []byte(`"s"`), ServerInfo: []byte(info)}
 	want := `{"jsonrpc":"2.0","method":"notifications/tasks","params":{` + of("working", "") + `,"_meta":{"io.modelcontextprotocol/subscriptionId":"s"}}}`
-	if got := string(tasks.AppendStanding(nil, &o)); got != want {
+	if got := string(tasks.AppendStanding(nil, nil, &o)); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }

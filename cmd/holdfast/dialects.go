@@ -2,6 +2,7 @@ package main
 
 import (
 	"strings"
+	"time"
 
 	"github.com/holdfast-mcp/holdfast/adapter"
 	"github.com/holdfast-mcp/holdfast/adapter/dialect"
@@ -9,8 +10,9 @@ import (
 	"github.com/holdfast-mcp/holdfast/config"
 )
 
-// dialects are those that clients may speak over HTTP.
-func dialects(c *config.Dialects) *dialect.Set {
+// dialects are those that clients may speak over HTTP. life is how long a call may
+// last with the time that its client takes.
+func dialects(c *config.Dialects, life time.Duration) *dialect.Set {
 	const section, enabled = "dialects.", ".enabled"
 	return dialect.NewSet(
 		dialect.Spoken{
@@ -28,6 +30,10 @@ func dialects(c *config.Dialects) *dialect.Set {
 		dialect.Spoken{
 			Dialect: dialect.ResumeToken{After: c.ResumeToken.After},
 			Off:     !c.ResumeToken.Enabled, Setting: section + "resume_token" + enabled,
+		},
+		dialect.Spoken{
+			Dialect: dialect.Resumable{Capabilities: capabilities(c.Resumable.Capabilities), MaxWait: c.Resumable.MaxWait, Life: life},
+			Off:     !c.Resumable.Enabled, Setting: section + "resumable" + enabled,
 		},
 		tasks(&c.Tasks),
 	)

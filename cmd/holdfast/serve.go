@@ -67,7 +67,7 @@ func serve(ctx context.Context, c *config.Config, environ []string, std *streams
 	defer guard.Close()
 	var spoken *dialect.Set // over standard input and output, MRTR alone
 	if std == nil {
-		spoken = dialects(&c.Dialects)
+		spoken = dialects(&c.Dialects, c.Calls.MaxDuration+c.Calls.ParkTTL)
 	}
 	engine, resolving, err := newEngine(ctx, c, environ, guard, replica, peers, spoken, ring, log, registry)
 	if err != nil {
@@ -231,6 +231,7 @@ func newEngine(ctx context.Context, c *config.Config, environ []string, guard *c
 		Bus:    peers, BusRequired: c.Bus.Required, ParamHeaders: proxy.ParamHeaders,
 		Buffer: c.Stream.Buffer, BufferBytes: int(c.Stream.BufferBytes),
 		MaxLasting: c.Dialects.Tasks.Max, MaxLastingPerPrincipal: c.Dialects.Tasks.MaxPerPrincipal,
+		MaxUndelivered: c.Dialects.Resumable.MaxMessages, MaxUndeliveredBytes: int(c.Dialects.Resumable.MaxBytes),
 		LastingOnly:  c.Dialects.Tasks.Enabled && c.Dialects.Tasks.Required == config.TasksRefuse,
 		Extensions:   extensions(&c.Dialects, spoken),
 		MaxListeners: c.Listeners.Max, MaxListenersPerPrincipal: c.Listeners.MaxPerPrincipal, MaxURIs: c.Listeners.MaxURIs,

@@ -118,7 +118,7 @@ func (r *request) follow() {
 		case event.Standing != nil:
 			downstream.Explain(event.Standing)
 			if d, ok := r.dialect.(dialect.Watching); ok {
-				r.send(func(dst []byte) []byte { return d.AppendStanding(dst, event.Standing) })
+				r.send(func(dst []byte) []byte { return d.AppendStanding(dst, nil, event.Standing) })
 			}
 		default:
 			r.told = true
