@@ -23,6 +23,7 @@ func testSettings() Settings {
 		ParkTTL: time.Hour, OutcomeTTL: time.Hour, MaxOutcomeBytes: 1 << 20,
 		MaxCalls: 1000, MaxParked: 1000, MaxParkedPerPrincipal: 1000, MaxRounds: 20, MaxInputs: 8, MaxState: 4096, Buffer: 16, BufferBytes: 1 << 20,
 		MaxListeners: 10, MaxListenersPerPrincipal: 10, MaxURIs: 10, MaxLasting: 1000, MaxLastingPerPrincipal: 1000,
+		MaxUndelivered: 8, MaxUndeliveredBytes: 4096,
 	}
 }
 
@@ -108,6 +109,8 @@ type query struct {
 	stays            bool
 	hold             time.Duration
 	after, lasts     time.Duration
+	away             time.Duration
+	original         string // id
 }
 
 func toolCall(tool string) query {
@@ -178,7 +181,10 @@ func (r *rig) decode(q query) *visit {
 		ProgressToken: jsonrpc.Get(meta, "progressToken"), LogLevel: q.level,
 		InputResponses: jsonrpc.Get(v.text, "inputResponses"),
 		Credentials:    Credentials{Authorization: q.auth}, Headers: q.headers,
-		Wrapped: q.wrapped, Carried: q.carried, Hold: q.hold, LastingAfter: q.after, Lasting: q.lasts, Stays: q.stays,
+		Wrapped: q.wrapped, Carried: q.carried, Hold: q.hold, LastingAfter: q.after, Lasting: q.lasts, Stays: q.stays, Away: q.away,
+	}
+	if q.original != "" {
+		req.Original = []byte(q.original)
 	}
 	if name != nil {
 		req.Name = name[1 : len(name)-1]

@@ -88,6 +88,7 @@ func (c *call) openFollowing(t *state.Token) {
 	o.Upstream, o.Meta = t.Upstream, jsonrpc.Get(t.Params, "_meta")
 	c.lasting.original, c.name = &o, string(o.Name)
 	f.progress = jsonrpc.Get(o.Meta, mcp.MetaProgressToken)
+	o.ProgressToken = f.progress
 	level, _ := jsonrpc.Unquote(jsonrpc.Get(o.Meta, mcp.MetaLogLevel))
 	f.level = mcp.ParseLevel(level)
 	c.level = f.level
@@ -173,7 +174,7 @@ func (c *call) unfollow(r *callRound) {
 		c.terminate(&Refusal{Reason: ReasonCallLost, Detail: "the call was cancelled: its client closed its connection", MayHaveRun: true}, "the client closed its connection")
 		return
 	}
-	f.backlog.giveBack(r.unsure, &c.engine.settings)
+	f.backlog.giveBack(slices.DeleteFunc(r.unsure, func(p pending) bool { return p.key != "" && !slices.Contains(f.asked, p.key) }), &c.engine.settings)
 	r.unsure = nil
 	again := 0
 	for _, key := range f.asked { // told, and not answered
@@ -325,11 +326,15 @@ func (f *following) stir(c *call) {
 }
 
 // askAnew puts questions that are new into the backlog, so that they are told in
-// their turn. mu is held.
+// their turn, and takes out those that are over. mu is held.
 func (f *following) askAnew(c *call) {
-	f.asked = slices.DeleteFunc(f.asked, func(key string) bool {
-		return !slices.ContainsFunc(c.inputs, func(in *input) bool { return in.Key == key })
-	})
+	over := func(key string) bool {
+		return c.phase == done || !slices.ContainsFunc(c.inputs, func(in *input) bool { return in.Key == key })
+	}
+	before := len(f.asked)
+	if f.asked = slices.DeleteFunc(f.asked, over); len(f.asked) < before {
+		f.backlog.waiting = slices.DeleteFunc(f.backlog.waiting, func(p pending) bool { return p.key != "" && over(p.key) })
+	}
 	if c.phase == done {
 		return
 	}

@@ -110,6 +110,7 @@ func (c *call) endure(req *Request) bool {
 func original(req *Request) *Request {
 	o := &Request{Upstream: req.Upstream, Method: req.Method, NullArgs: req.NullArgs}
 	o.Params, o.Name, o.Args, o.Meta = bytes.Clone(req.Params), bytes.Clone(req.Name), bytes.Clone(req.Args), bytes.Clone(req.Meta)
+	o.ProgressToken = bytes.Clone(req.ProgressToken)
 	return o
 }
 

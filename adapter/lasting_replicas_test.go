@@ -199,7 +199,7 @@ func TestSubscriptionHearsOfCallsElsewhere(t *testing.T) {
 
 // callOf is the call that an outcome is of.
 func (r *rig) callOf(o *Outcome) [16]byte {
-	t, err := r.ring.Open(o.State, maxHandle)
+	t, err := r.ring.Open(o.State, r.settings.MaxState)
 	if err != nil {
 		r.t.Fatal(err)
 	}

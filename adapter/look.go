@@ -41,7 +41,7 @@ func (e *Engine) orLost(req *Request, r Round, err error) (Round, error) {
 // aboutHandle puts a refusal of a request state into the words of a handle.
 func aboutHandle(method string, err error) error {
 	var refusal *Refusal
-	if !errors.As(err, &refusal) {
+	if !errors.As(err, &refusal) || refusal.MayHaveRun { // the call's own end
 		return err
 	}
 	what, handle := "task", "id"
