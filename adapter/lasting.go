@@ -73,6 +73,7 @@ func (c *call) last(r *callRound) {
 	if c.inline == r {
 		c.detach()
 	}
+	r.rouse()
 }
 
 // endure makes a call one that lasts. It reports false where it cannot be one.
@@ -121,7 +122,7 @@ func (l *lasting) again(req *Request) *Request {
 // stands upstream, as far as there is room: with that another replica can go on.
 func (c *call) sealHandle(l *lasting) []byte {
 	t := state.Token{
-		Owner: c.engine.settings.Replica, Call: c.id, Upstream: c.up.Name, Principal: bearer(&c.key), Request: c.digest,
+		Owner: c.engine.settings.Replica, Call: c.id, Upstream: c.up.Name, Endpoint: c.up.id, Principal: bearer(&c.key), Request: c.digest,
 		Born: l.born.UnixMilli(), Expires: l.until.Unix() + 1,
 	}
 	plain := t

@@ -59,7 +59,7 @@ func (r *callRound) move(ev Event, err error) bool {
 		c.up.failed(c.engine.settings.DownTTL) // what comes back may be another server
 	}
 	retry := r.req.RequestState != nil
-	if r.remote || r.routed && !retry || errors.Is(err, ErrGone) {
+	if r.remote || r.routed && !retry || errors.Is(err, ErrGone) || byHandle(r.req.Method) {
 		return false
 	}
 	m := c.engine.newRoute(c.up.group, r.req, c.key.Caps)
