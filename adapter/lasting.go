@@ -77,6 +77,7 @@ func (c *call) last(r *callRound) {
 	if c.inline == r {
 		c.detach()
 	}
+	r.rouse()
 }
 
 // endure makes a call one that lasts. It reports false where it cannot be one.

@@ -34,6 +34,9 @@ type Request struct {
 	// a RequestState, the engine fills these, Name and Args from there, and
 	// InputResponses are all that the call has had so far, not the new ones alone.
 	Carried bool
+	// Bare says that the request does not have the form of the modern revision: a
+	// modern server cannot be sent it.
+	Bare bool
 	// Hold is how long the round may last before its client is told to come back,
 	// where the method may be answered so; zero: the engine's MaxHold.
 	Hold time.Duration

@@ -66,7 +66,7 @@ func (r *callRound) move(ev Event, err error) bool {
 	c.mu.Lock()
 	lasts := c.lasting != nil
 	c.mu.Unlock()
-	if lasts || r.remote || r.routed && !retry || errors.Is(err, ErrGone) {
+	if lasts || byHandle(r.req.Method) || r.remote || r.routed && !retry || errors.Is(err, ErrGone) {
 		return false
 	}
 	m := c.engine.newRoute(c.up.group, r.req, c.key.Caps)

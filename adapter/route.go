@@ -139,7 +139,7 @@ func (e *Engine) newRoute(g *group, req *Request, caps *mcp.Capabilities) *route
 func (r *routeRound) set() {
 	order := r.order()
 	request := r.request()
-	if len(order) > 0 && order[0] != r.unfit && order[0].known() == legacy.EraModern {
+	if len(order) > 0 && order[0] != r.unfit && order[0].known() == legacy.EraModern && !r.req.Bare {
 		if p := order[0].Server.TryPass(request); p != nil {
 			legacy.FreeText(request.Text)
 			r.mu.Lock()
@@ -193,12 +193,17 @@ func (r *routeRound) order() []*upstream {
 }
 
 // seek finds an endpoint that can be reached. A modern one has been sent the
-// request by then; a nil passage says that it is legacy.
+// request by then; a nil passage says that it is legacy. A request of a proposal
+// is for a legacy one alone.
 func (r *routeRound) seek(order []*upstream, request *legacy.Request) (*upstream, legacy.Era, *legacy.Passage, error) {
 	var last error = refuse(ReasonUpstreamDown, "no endpoint of the server is left to try")
 	for _, up := range order {
 		era, err := up.find(r.ctx, r.creds)
 		var p *legacy.Passage
+		if err == nil && era == legacy.EraModern && r.req.Bare {
+			last = refuse(ReasonDialect, "the server speaks %s itself by now, and takes requests of that form alone", mcp.Modern)
+			continue
+		}
 		if err == nil && era == legacy.EraModern && up != r.unfit {
 			p, err = up.Server.Pass(r.ctx, request)
 		}

@@ -25,6 +25,7 @@ func (p *params) decodeProposal(msg *jsonrpc.Message, req *adapter.Request, caps
 }
 
 func (p *params) decodeOptional(traits mcp.Traits, req *adapter.Request, caps []byte) error {
+	req.Bare = true
 	if req.Params == nil {
 		req.Params = []byte(`{}`)
 	}
