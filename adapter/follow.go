@@ -37,10 +37,13 @@ type following struct {
 	away     time.Duration // how long the client may be
 	awayAt   time.Time     // when it has been away too long; zero: it is here
 	round    *callRound    // that follows, or nil
+	before   *callRound    // that did, and is about to say what it has told; or nil
+	handAt   time.Time     // when nobody waits for that any longer
 	backlog  backlog
 	asked    []string // keys of open questions that are in the backlog, or were told
 	progress []byte   // raw progress token of the original request, or nil
 	level    mcp.Level
+	short    []byte // see shortHandle
 }
 
 // byFollower reports whether a round is about a call that its client follows.
@@ -151,43 +154,88 @@ func (e *Engine) tooManyLast(ran bool) error {
 // followBy lets a round follow the call from now on, in the place of the one that
 // did. mu is held.
 func (c *call) followBy(r *callRound) {
-	c.unfollow(c.lasting.following.round)
 	f := c.lasting.following
+	c.handIn(f.before)
+	if f.round != nil && len(f.round.unsure) > 0 {
+		f.before, f.handAt = f.round, time.Now().Add(handTime)
+	}
+	if f.round != nil {
+		f.round.rouse()
+	}
 	f.round, f.awayAt = r, time.Time{}
 	r.follows = true
+	if f.before == nil {
+		c.tellAgain()
+	}
 	if c.estate != nil && len(c.inputs) == 0 { // it came from another replica just now
 		c.goOnAlone(r.req)
 	}
 	c.arm()
 }
 
-// unfollow is the end of a round that follows. What it is not known to have told
-// is told in the next one. mu is held.
+// handTime is how long the newest round waits for the one before to say what it
+// has told: it is about to, or hangs.
+const handTime = 250 * time.Millisecond
+
+// unfollow is the end of a round that follows. mu is held.
 func (c *call) unfollow(r *callRound) {
-	if r == nil || c.lasting == nil || c.lasting.following == nil || c.lasting.following.round != r {
+	if r == nil || c.lasting == nil || c.lasting.following == nil {
 		return
 	}
 	f := c.lasting.following
+	if f.before == r {
+		c.handIn(r)
+	}
+	if f.round != r {
+		return
+	}
 	f.round = nil
 	if w := f.backlog.waiting; len(w) > 0 && w[0].isHandle() && c.phase != done { // the client has nothing to come back with
 		c.engine.metrics.cancelled()
 		c.terminate(&Refusal{Reason: ReasonCallLost, Detail: "the call was cancelled: its client closed its connection", MayHaveRun: true}, "the client closed its connection")
 		return
 	}
-	f.backlog.giveBack(slices.DeleteFunc(r.unsure, func(p pending) bool { return p.key != "" && !slices.Contains(f.asked, p.key) }), &c.engine.settings)
-	r.unsure = nil
-	again := 0
-	for _, key := range f.asked { // told, and not answered
-		if !slices.ContainsFunc(f.backlog.waiting, func(p pending) bool { return p.key == key }) {
-			f.backlog.add(again, pending{key: key})
-			again++
-		}
-	}
+	c.handIn(f.before)
+	c.giveBack(r)
+	c.tellAgain()
 	c.waitForClient()
 	if c.phase == done && r.outcome == nil && r.err == nil {
 		c.copyOutcome()
 	}
 	r.rouse()
+}
+
+// handIn is the end of waiting for what the round before has told. mu is held.
+func (c *call) handIn(before *callRound) {
+	if before == nil {
+		return
+	}
+	f := c.lasting.following
+	f.before = nil
+	c.giveBack(before)
+	c.tellAgain()
+	if f.round != nil {
+		f.round.rouse()
+	}
+}
+
+// giveBack has told again what a round is not known to have told. mu is held.
+func (c *call) giveBack(r *callRound) {
+	f := c.lasting.following
+	f.backlog.giveBack(slices.DeleteFunc(r.unsure, func(p pending) bool { return p.key != "" && !slices.Contains(f.asked, p.key) }), &c.engine.settings)
+	r.unsure = nil
+}
+
+// tellAgain has open questions told again to whoever follows next. mu is held.
+func (c *call) tellAgain() {
+	f := c.lasting.following
+	again := 0
+	for _, key := range f.asked {
+		if !slices.ContainsFunc(f.backlog.waiting, func(p pending) bool { return p.key == key }) {
+			f.backlog.add(again, pending{key: key})
+			again++
+		}
+	}
 }
 
 // waitForClient begins to wait for the client, or begins anew. mu is held.
@@ -232,7 +280,10 @@ func (r *callRound) followed() (Event, error, bool) {
 		return Event{}, errAway, true
 	case c.elsewhere:
 		return Event{}, ErrEnded, true
+	case f.before != nil && time.Now().Before(f.handAt):
+		return Event{}, nil, false
 	}
+	c.handIn(f.before)
 	for len(f.backlog.waiting) > 0 && len(r.unsure) < e.settings.MaxUndelivered {
 		p := f.backlog.take()
 		ev, ok := c.eventOf(p)
@@ -271,7 +322,9 @@ func (c *call) eventOf(p pending) (Event, bool) {
 	}
 	for _, in := range c.inputs {
 		if in.Key == p.key && c.phase != done {
-			return Event{Standing: &Outcome{Standing: c.standing(), Inputs: []Input{in.Input}}}, true
+			s := c.standing()
+			s.Handle = c.shortHandle()
+			return Event{Standing: &Outcome{Standing: s, Inputs: []Input{in.Input}}}, true
 		}
 	}
 	return Event{}, false
@@ -282,7 +335,7 @@ func (c *call) eventOf(p pending) (Event, bool) {
 func (r *callRound) hear(ctx context.Context, s Stream) {
 	e := r.call.engine
 	var plain []byte
-	for {
+	for last := false; ; {
 		message, err := s.Recv(time.Now().Add(time.Hour))
 		if errors.Is(err, ErrDeadline) {
 			continue
@@ -296,11 +349,36 @@ func (r *callRound) hear(ctx context.Context, s Stream) {
 		}
 		if form, rest, err := readForm(plain); err == nil && form == formTold {
 			readFields(rest, func(f item) {
-				if f.tag == 'n' {
+				switch f.tag {
+				case 'n':
 					r.confirm(f.number())
+				case 'e':
+					last = true
 				}
 			})
 		}
+		if last {
+			return
+		}
+	}
+}
+
+// shortHandle finds the call for an answer, while it is here: it is part of the id
+// of each question, and has nothing to go on with elsewhere. mu is held.
+func (c *call) shortHandle() []byte {
+	l := c.lasting
+	if l.following.short == nil {
+		l.following.short = c.engine.ring.Seal(nil, c.plainHandle(l))
+	}
+	return l.following.short
+}
+
+// toldAll notes that the client was told what the round was given, or nobody would
+// ask for more. mu is held.
+func (r *callRound) toldAll() {
+	r.unsure = nil
+	if c := r.call; c.lasting != nil && c.lasting.following != nil && c.lasting.following.before == r {
+		c.handIn(r)
 	}
 }
 
@@ -382,10 +460,14 @@ func (c *call) answered(req *Request) error {
 	}
 	for o := jsonrpc.Object(req.InputResponses); o.Next(); {
 		if !c.gave(string(o.Name())) {
-			return refuse(ReasonStateStale, "the request that this responds to was not sent from here: the call goes on at another replica, which asks again what is open")
+			return notAsked()
 		}
 	}
 	return nil
+}
+
+func notAsked() error {
+	return refuse(ReasonStateStale, "the request that this responds to is gone with the replica that sent it: resume the original request, and it comes again if it is open")
 }
 
 // gave reports whether a question of this replica had the key. mu is held.

@@ -18,8 +18,8 @@ func (v *visit) nothing(t *testing.T) {
 	}
 }
 
-// toldAll waits until the owner knows that all was told that a round was given.
-func (r *rig) toldAll(handle string) {
+// confirms waits until the owner knows that all was told that a round was given.
+func (r *rig) confirms(handle string) {
 	r.t.Helper()
 	c := r.calls.get(r.callOf(&Outcome{State: []byte(handle)}))
 	eventually(r.t, "the confirmation", func() bool {
@@ -58,7 +58,7 @@ func TestFollowingAtAnotherReplica(t *testing.T) {
 	v = f.rigs[1].mustBegin(ofFollower(mcp.MethodResume, handle))
 	v.hear(t, "p1 p2")
 	v.nothing(t)
-	f.rigs[0].toldAll(handle)
+	f.rigs[0].confirms(handle)
 	steps <- "p3"
 	v.hear(t, "p3") // and its client is gone before it has gone out
 	v.Gone()
@@ -103,7 +103,7 @@ func TestFollowingThroughTheHome(t *testing.T) {
 	steps <- "p1"
 	v.hear(t, "p1")
 	v.nothing(t)
-	home.toldAll(handle)
+	home.confirms(handle)
 	v.Gone()
 	v.close()
 	steps <- "?a"

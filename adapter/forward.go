@@ -110,7 +110,10 @@ func (r *forwardRound) read(stream Stream, until time.Time) (Event, error) {
 		var ev Event
 		if ev, err = r.open(message); err == nil || !errors.Is(err, errAway) && !errors.Is(err, errWire) {
 			r.heard = true
-			if err == nil && r.req.Method == mcp.MethodResume {
+			switch {
+			case errors.Is(err, ErrEnded):
+				r.say(stream, true)
+			case err == nil && r.req.Method == mcp.MethodResume:
 				r.give()
 			}
 			return ev, err

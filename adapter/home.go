@@ -248,7 +248,10 @@ func (r *homeRound) read(stream Stream, until time.Time) (Event, error) {
 		if ev, err = r.open(message); err == nil || !errors.Is(err, errAway) && !errors.Is(err, errWire) {
 			r.heard = true
 			r.learn(&ev)
-			if err == nil && r.req.Away > 0 {
+			switch {
+			case errors.Is(err, ErrEnded):
+				r.say(stream, true)
+			case err == nil && r.req.Away > 0:
 				r.give()
 			}
 			return ev, err

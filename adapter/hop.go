@@ -57,12 +57,17 @@ func (h *hop) confirm() {
 	h.mu.Lock()
 	stream := h.stream
 	h.mu.Unlock()
-	if !h.owed || stream == nil {
-		return
+	if stream != nil && h.owed {
+		h.say(stream, false)
 	}
+}
+
+// say tells the other replica so; last, that nothing more is to be told.
+func (h *hop) say(stream Stream, last bool) {
 	h.owed = false
 	f := newFields(formTold, 0)
 	f.number('n', h.told)
+	f.flag('e', last)
 	_ = stream.Send(h.ctx, h.engine.ring.SealMessage(nil, f, contextRound)) // else it is told again
 }
 

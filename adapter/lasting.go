@@ -131,15 +131,12 @@ func (l *lasting) again(req *Request) *Request {
 // stands upstream, and for a client that follows it the original request, as far as
 // there is room: with that another replica can go on.
 func (c *call) sealHandle(l *lasting, req *Request) []byte {
-	t := state.Token{
-		Owner: c.engine.settings.Replica, Call: c.id, Upstream: c.up.Name, Endpoint: c.up.id, Principal: bearer(&c.key), Request: c.digest,
-		Born: l.born.UnixMilli(), Expires: l.until.Unix() + 1,
-	}
 	limit := maxHandle
 	if l.following != nil {
-		t.Away, limit = uint32(l.following.away/time.Second), c.engine.settings.MaxState
+		limit = c.engine.settings.MaxState
 	}
-	plain := t
+	plain := c.plainHandle(l)
+	t := *plain
 	if at := c.x.Position(); at.Event != "" || c.task != nil {
 		t.Position = state.Position(at)
 		if c.task != nil {
@@ -160,10 +157,22 @@ func (c *call) sealHandle(l *lasting, req *Request) []byte {
 			return text
 		}
 	}
-	if text := c.engine.ring.Seal(nil, &plain); len(text) <= limit {
+	if text := c.engine.ring.Seal(nil, plain); len(text) <= limit {
 		return text
 	}
 	return nil
+}
+
+// plainHandle is what finds the call. mu is held.
+func (c *call) plainHandle(l *lasting) *state.Token {
+	t := &state.Token{
+		Owner: c.engine.settings.Replica, Call: c.id, Upstream: c.up.Name, Endpoint: c.up.id, Principal: bearer(&c.key), Request: c.digest,
+		Born: l.born.UnixMilli(), Expires: l.until.Unix() + 1,
+	}
+	if l.following != nil {
+		t.Away = uint32(l.following.away / time.Second)
+	}
+	return t
 }
 
 // ttlOf is how long a call lasts, as its handle says: to the second.

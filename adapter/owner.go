@@ -93,10 +93,13 @@ func (e *Engine) serveRound(ctx context.Context, from string, s Stream, rest []b
 	}
 	defer r.Close()
 	defer e.host(req.ticket, r)()
+	var heard chan struct{} // closed when the other side has said all
 	if follower, ok := r.(*callRound); ok && follower.follows {
+		heard = make(chan struct{})
 		e.wg.Add(1)
 		go func() { // ends with the stream, and that with serveRound
 			defer e.wg.Done()
+			defer close(heard)
 			follower.hear(ctx, s)
 		}()
 	} else {
@@ -108,7 +111,9 @@ func (e *Engine) serveRound(ctx context.Context, from string, s Stream, rest []b
 		switch {
 		case errors.Is(err, ErrDeadline):
 		case err != nil:
-			e.endServed(ctx, s, err)
+			if e.endServed(ctx, s, err); heard != nil && errors.Is(err, ErrEnded) {
+				await(heard, handTime)
+			}
 			return
 		case ev.Outcome != nil:
 			_ = s.End(ctx, e.seal(appendEvent(&ev))) // the stream's end is known to ctx
@@ -119,6 +124,16 @@ func (e *Engine) serveRound(ctx context.Context, from string, s Stream, rest []b
 				return
 			}
 		}
+	}
+}
+
+// await waits until a channel is closed, or so long.
+func await(closed <-chan struct{}, most time.Duration) {
+	t := time.NewTimer(most)
+	defer t.Stop()
+	select {
+	case <-closed:
+	case <-t.C:
 	}
 }
 

@@ -105,8 +105,8 @@ func (r *callRound) next(until time.Time) (Event, error) {
 	c := r.call
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !r.remote {
-		r.unsure = nil // all was told, or nobody would ask for more
+	if r.follows && !r.remote {
+		r.toldAll()
 	}
 	for {
 		if (r.req.RequestState != nil || r.follows && c.lasting != nil) && !r.gone && !c.engine.confirmed() {
@@ -133,6 +133,9 @@ func (r *callRound) next(until time.Time) (Event, error) {
 		}
 		if r.watching || r.follows && c.lasting != nil {
 			wait := until
+			if f := c.lasting.following; r.follows && f.before != nil && f.handAt.Before(wait) {
+				wait = f.handAt
+			}
 			if !r.hold.IsZero() && r.hold.Before(wait) && r.follows && c.phase != done {
 				wait = r.hold
 			}

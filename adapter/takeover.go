@@ -36,6 +36,9 @@ type estate struct {
 // done the same, its call is returned.
 func (e *Engine) inherit(up *upstream, req *Request, caps *mcp.Capabilities, t *state.Token) (*call, error) {
 	method := req.Method
+	if req.Method == mcp.MethodAnswer {
+		return nil, notAsked()
+	}
 	if t.Born != 0 { // the request is about the call, which only the handle says, if any
 		method = mcp.MethodToolsCall
 		if t.Method != "" {

@@ -56,7 +56,7 @@ func (d Resumable) Decode(msg *jsonrpc.Message, req *adapter.Request) error {
 	if err := p.decodeProposal(msg, req, d.Capabilities); err != nil {
 		return err
 	}
-	req.ClientInfo = nil
+	req.ClientInfo, req.Bare = nil, p.version == nil // with the envelope, a modern server takes it
 	if mcp.MethodTraits(msg.Method).Eligible {
 		req.Lasting, req.Away = d.Life, d.MaxWait
 	}
@@ -119,6 +119,9 @@ func (d Resumable) decodeCancelled(msg *jsonrpc.Message, req *adapter.Request) (
 
 // AppendOutcome appends the response of a round.
 func (d Resumable) AppendOutcome(dst, id []byte, o *adapter.Outcome) []byte {
+	if o.Raw {
+		return MRTR{}.AppendOutcome(dst, id, o)
+	}
 	if s := o.Standing; s != nil {
 		dst = append(append(appendStart(dst, id), `,"result":{"status":"`...), s.Status.String()...)
 		dst = strconv.AppendInt(append(dst, `","pendingMessages":`...), int64(s.Waiting), 10)

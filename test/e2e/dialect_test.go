@@ -58,7 +58,7 @@ func TestOtherRequestsInADialect(t *testing.T) {
 	server := newServer(t, rawserver.Settings{})
 	server.Declare("a", `{"name":"a","inputSchema":{"type":"object"},"execution":{"taskSupport":"optional"}}`, func(c *rawserver.Call) { c.Text("") })
 	h := Start(t, Options{Upstream: to(server)})
-	for _, name := range []string{"incomplete-result", "dependent-requests", "saga", "resume-token"} {
+	for _, name := range []string{"incomplete-result", "dependent-requests", "saga", "resume-token", "resumable"} {
 		recite(t, h.Target, bare(name),
 			turn{`{"jsonrpc": "2.0", "id": "l", "method": "tools/list"}`, `{"jsonrpc": "2.0", "id": "l", "result": {"tools": [{"name": "a", "inputSchema": {"type": "object"}}]}}`})
 		Post(t, h.URL, `{"jsonrpc": "2.0", "id": 1, "method": "ping"}`, bare(name)).Fails(t, http.StatusNotFound, -32601, "method_not_found")
@@ -74,13 +74,18 @@ func TestOtherRequestsInADialect(t *testing.T) {
 func TestDialectSwitchedOff(t *testing.T) {
 	t.Parallel()
 	server := newServer(t, rawserver.Settings{})
-	h := Start(t, Options{Upstream: to(server), Config: "dialects: {incomplete_result: {enabled: false}, dependent_requests: {enabled: false}, saga: {enabled: false}, resume_token: {enabled: false}, tasks: {enabled: false}}"})
+	h := Start(t, Options{Upstream: to(server), Config: "dialects: {incomplete_result: {enabled: false}, dependent_requests: {enabled: false}, saga: {enabled: false}, resume_token: {enabled: false}, resumable: {enabled: false}, tasks: {enabled: false}}"})
 	const call = `"method": "tools/call", "params": {"name": "ask"`
 	for _, test := range []struct{ header, body, setting string }{
 		{"incomplete-result", `{"jsonrpc": "2.0", "id": 1, ` + call + `}}`, "dialects.incomplete_result.enabled"},
 		{"", `{"jsonrpc": "2.0", "id": 1, ` + call + `}, "dependent_responses": {}}`, "dialects.dependent_requests.enabled"},
 		{"", `{"jsonrpc": "2.0", "id": 1, "method": "tools/resumeSaga", "params": {"sagaToken": "x", "completedSteps": []}}`, "dialects.saga.enabled"},
 		{"", `{"jsonrpc": "2.0", "id": 1, ` + call + `, "resumeToken": "x"}}`, "dialects.resume_token.enabled"},
+		{"resumable", `{"jsonrpc": "2.0", "id": 1, ` + call + `}}`, "dialects.resumable.enabled"},
+		{"", `{"jsonrpc": "2.0", "id": 1, ` + call + `, "_meta": {"io.modelcontextprotocol/clientCapabilities": {"resumableRequests": {}}}}}`, "dialects.resumable.enabled"},
+		{"", `{"jsonrpc": "2.0", "id": 1, "method": "requests/resume", "params": {"resumeToken": "x"}}`, "dialects.resumable.enabled"},
+		{"", `{"jsonrpc": "2.0", "id": "elicitation-1~` + strings.Repeat("x", 100) + `", "result": {}}`, "dialects.resumable.enabled"},
+		{"", `{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1, "resumeToken": "x"}}`, "dialects.resumable.enabled"},
 	} {
 		reply := Post(t, h.URL, test.body, bare(test.header))
 		reply.Fails(t, http.StatusBadRequest, -32600, "dialect")
