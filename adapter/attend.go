@@ -15,7 +15,9 @@ import (
 const methodWatch = "tasks/watch"
 
 // byHandle reports whether a round is about a lasting call, without joining it.
-func byHandle(method string) bool { return method == methodWatch || mcp.MethodTraits(method).Task }
+func byHandle(method string) bool {
+	return method == methodWatch || method == mcp.MethodTaskResult || mcp.MethodTraits(method).Task
+}
 
 // attend serves a round that is about a lasting call. mu is held.
 func (c *call) attend(req *Request, r *callRound) error {
@@ -30,6 +32,7 @@ func (c *call) attend(req *Request, r *callRound) error {
 			return err
 		}
 		r.outcome = acknowledged(req.Method)
+		r.outcome.Standing = c.standing()
 	case mcp.MethodTaskCancel:
 		if c.phase != done {
 			c.creds = credentials(req)
@@ -38,11 +41,12 @@ func (c *call) attend(req *Request, r *callRound) error {
 			c.terminate(&Refusal{Reason: ReasonCallLost, Detail: "the task was cancelled", MayHaveRun: true}, "the client has cancelled the task")
 		}
 		r.outcome = acknowledged(req.Method)
-	case methodWatch:
+		r.outcome.Standing = c.standing()
+	case methodWatch, mcp.MethodTaskResult:
 		if c.estate != nil && len(c.inputs) == 0 {
 			c.goOnAlone(req)
 		}
-		r.watching = true
+		r.watching, r.awaits = true, req.Method == mcp.MethodTaskResult
 		c.lasting.watchers = append(c.lasting.watchers, r)
 	}
 	return nil

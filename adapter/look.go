@@ -78,8 +78,10 @@ func (h *handleRound) Next(until time.Time) (Event, error) {
 	case h.req.Method == methodWatch && !h.told:
 		h.told = true
 		return Event{Standing: h.lost}, nil
-	case h.req.Method != mcp.MethodTaskGet:
-		return Event{Outcome: acknowledged(h.req.Method)}, nil
+	case h.req.Method != mcp.MethodTaskGet && h.req.Method != mcp.MethodTaskResult:
+		o := acknowledged(h.req.Method)
+		o.Standing = h.lost.Standing
+		return Event{Outcome: o}, nil
 	}
 	return Event{Outcome: h.lost}, nil
 }
