@@ -16,7 +16,7 @@ const methodWatch = "tasks/watch"
 
 // byHandle reports whether a round is about a lasting call, without joining it.
 func byHandle(method string) bool {
-	return method == methodWatch || mcp.MethodTraits(method).Task || byFollower(method)
+	return method == methodWatch || method == mcp.MethodTaskResult || mcp.MethodTraits(method).Task || byFollower(method)
 }
 
 // attend serves a round that is about a lasting call. mu is held.
@@ -37,14 +37,16 @@ func (c *call) attend(req *Request, r *callRound) error {
 			return err
 		}
 		r.outcome = acknowledged(req.Method)
+		r.outcome.Standing = c.standing()
 	case mcp.MethodTaskCancel:
 		c.cancelLasting(req)
 		r.outcome = acknowledged(req.Method)
-	case methodWatch:
+		r.outcome.Standing = c.standing()
+	case methodWatch, mcp.MethodTaskResult:
 		if c.estate != nil && len(c.inputs) == 0 {
 			c.goOnAlone(req)
 		}
-		r.watching = true
+		r.watching, r.awaits = true, req.Method == mcp.MethodTaskResult
 		c.lasting.watchers = append(c.lasting.watchers, r)
 	}
 	return nil

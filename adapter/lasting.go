@@ -2,6 +2,7 @@ package adapter
 
 import (
 	"bytes"
+	"slices"
 	"time"
 
 	"github.com/holdfast-mcp/holdfast/adapter/legacy"
@@ -46,16 +47,26 @@ type Standing struct {
 	TTL           time.Duration // from Born
 	Away          time.Duration // how long the client may be away that follows it; zero: none does
 	Waiting       int           // how much it is yet to be told
-	// Failure is why the call has failed, where the server did not say so itself.
+	// Failure is why the call has failed or was cancelled, where the server did not
+	// say so itself.
 	Failure error
 }
 
 // lastsBy reports whether the round is to be let go because its call lasts from
-// now on: the server has made a task of it, or it was waited for long enough. mu
-// is held.
+// now on. mu is held.
 func (r *callRound) lastsBy(now time.Time) bool {
 	c := r.call
-	if r.follows || r.lastAt.IsZero() || c.phase != running || c.x == nil || c.moving || c.resend || len(c.inputs) > 0 {
+	if c.phase != running || c.x == nil || c.moving || c.resend || len(c.inputs) > 0 && !r.leaves {
+		return false
+	}
+	return r.leaves || r.longEnough(now)
+}
+
+// longEnough reports whether the server has made a task of the round's call, or it
+// was waited for long enough. mu is held.
+func (r *callRound) longEnough(now time.Time) bool {
+	c := r.call
+	if r.follows || r.lastAt.IsZero() {
 		return false
 	}
 	if c.callID != 0 && c.lasting == nil { // by the name of the server's task others can go on with it
@@ -64,9 +75,24 @@ func (r *callRound) lastsBy(now time.Time) bool {
 	return c.lasting != nil || !now.Before(r.lastAt)
 }
 
+// lastBefore lets go of the rounds that are to be, before anything else comes from
+// the server that they would be told instead. mu is held.
+func (c *call) lastBefore() {
+	now := time.Now()
+	for _, r := range slices.Clone(c.rounds) {
+		switch {
+		case c.inline == r, c.phase == starting: // it drives the exchange, or does not know yet that the request was sent
+			r.leaves = r.leaves || len(c.inputs) == 0 && r.longEnough(now)
+		case r.lastsBy(now):
+			c.last(r)
+		}
+	}
+}
+
 // last lets go of the round, whose call lasts from now on. Where there are too
 // many of them the round goes on waiting. mu is held.
 func (c *call) last(r *callRound) {
+	r.leaves = false
 	if c.lasting == nil && !c.endure(r.req) {
 		r.lastAt = time.Time{}
 		return
@@ -77,6 +103,7 @@ func (c *call) last(r *callRound) {
 	if c.inline == r {
 		c.detach()
 	}
+	c.parkAlone()
 	r.rouse()
 }
 
@@ -122,7 +149,7 @@ func (l *lasting) again(req *Request) *Request {
 		*again = *l.original
 	}
 	if req != nil {
-		again.InputResponses, again.Credentials = req.InputResponses, req.Credentials
+		again.InputResponses, again.Wrapped, again.Credentials = req.InputResponses, req.Wrapped, req.Credentials
 	}
 	return again
 }
@@ -242,7 +269,7 @@ func (c *call) standing() *Standing {
 		s.Away, s.Waiting = l.following.away, l.following.waiting()
 	}
 	switch {
-	case s.Status == mcp.TaskFailed && c.result == nil:
+	case s.Status == mcp.TaskCancelled, s.Status == mcp.TaskFailed && c.result == nil:
 		s.Failure = c.err
 	case s.Status == mcp.TaskWorking && c.task != nil:
 		s.Message = c.task.message

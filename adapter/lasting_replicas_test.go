@@ -32,7 +32,8 @@ func TestLastingCallAtAnotherReplica(t *testing.T) {
 	f.raw.Tool("slow", func(c *rawserver.Call) { <-c.Context().Done() })
 	begun = f.rigs[0].play(toolCall("slow").lasting()).handle(t)
 	f.rigs[1].play(about(mcp.MethodTaskCancel, begun))
-	if o := f.rigs[2].until(begun, mcp.TaskCancelled); o.Standing.Failure != nil {
+	var refusal *Refusal
+	if o := f.rigs[2].until(begun, mcp.TaskCancelled); !errors.As(o.Standing.Failure, &refusal) || refusal.Detail != "the task was cancelled" {
 		t.Errorf("cancelled with %v", o.Standing.Failure)
 	}
 }

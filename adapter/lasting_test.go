@@ -149,7 +149,7 @@ func TestLastingCallAsks(t *testing.T) {
 			}
 			update := about(mcp.MethodTaskUpdate, begun)
 			update.responses = `{"` + keys["a"] + `":{"action":"accept","content":{"a":7}},"` + keys["b"] + `":{"action":"accept","content":{"b":"B"}},"no":{}}`
-			if got := r.play(update); string(got.Result) != "{}" || got.Standing != nil {
+			if got := r.play(update); string(got.Result) != "{}" || got.Standing == nil || string(got.Standing.Handle) != string(begun.State) {
 				t.Errorf("acknowledged with %+v", got)
 			}
 			o = r.play(about(mcp.MethodTaskGet, begun))

@@ -86,8 +86,10 @@ func (h *handleRound) Next(until time.Time) (Event, error) {
 		return Event{Standing: h.lost}, nil
 	case h.req.Method == mcp.MethodResume, h.req.Method == mcp.MethodAnswer:
 		return Event{}, h.why
-	case h.req.Method != mcp.MethodTaskGet && h.req.Method != mcp.MethodStatus:
-		return Event{Outcome: acknowledged(h.req.Method)}, nil
+	case h.req.Method != mcp.MethodTaskGet && h.req.Method != mcp.MethodTaskResult && h.req.Method != mcp.MethodStatus:
+		o := acknowledged(h.req.Method)
+		o.Standing = h.lost.Standing
+		return Event{Outcome: o}, nil
 	}
 	return Event{Outcome: h.lost}, nil
 }

@@ -43,6 +43,7 @@ func (c *call) Receive(m *jsonrpc.Message, borrowed bool) {
 	case m.IsRequest() && isTaskMethod(m.Method):
 		c.serveTask(m)
 	case m.IsRequest():
+		c.lastBefore()
 		c.ask(m.ID, m.Method, m.Params)
 		if len(c.rounds) == 0 && len(c.inputs) > 0 && c.phase == running && c.round > 0 && c.lasting == nil {
 			c.park(nil) // its client's replica has died, and no round is there to do it

@@ -33,7 +33,9 @@ type callRound struct {
 	climbs   bool                       // whoever drives it looks for its call elsewhere when it leaves
 	hold     time.Time                  // when the client is told to come back; zero: never
 	lastAt   time.Time                  // when it is told the handle of a call that lasts; zero: never
+	leaves   bool                       // it is let go although something was asked since
 	watching bool                       // it hears of each change of a lasting call
+	awaits   bool                       // of them, only that it does not work any more, which is its outcome
 	told     string                     // of them, the last
 	wake     chan struct{}              // has room for one; nil until somebody waits on it
 
@@ -171,7 +173,7 @@ func (r *callRound) next(until time.Time) (Event, error) {
 		if !r.hold.IsZero() && r.hold.Before(wait) && c.askable && !r.follows && c.phase == running {
 			wait = r.hold
 		}
-		if len(c.inputs) > 0 && c.phase != parked && !c.moving {
+		if len(c.inputs) > 0 && c.phase != parked && !c.moving && (!r.leaves || c.phase == running) {
 			if !time.Now().Before(c.parkAt) {
 				c.park(r)
 				continue
@@ -210,6 +212,10 @@ func (r *callRound) ready() (Event, error, bool) {
 		return r.followed()
 	case r.gone:
 		return Event{}, ErrGone, true
+	case r.awaits && !c.elsewhere && c.status() != mcp.TaskWorking:
+		r.outcome = c.look(r.req.Method)
+		return Event{Outcome: r.outcome}, nil, true
+	case r.awaits && !c.elsewhere:
 	case r.watching && !c.elsewhere && r.told != c.lasting.mark:
 		r.told = c.lasting.mark
 		return Event{Standing: c.look("")}, nil, true

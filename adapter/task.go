@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"slices"
 	"strconv"
 	"time"
 
@@ -83,11 +82,7 @@ func (c *call) beginTask(result []byte) bool {
 	c.task.read(named)
 	c.heard = time.Now()
 	c.askForResult(c.msgID)
-	for _, r := range slices.Clone(c.rounds) { // before anything else comes of the task
-		if r.lastsBy(c.heard) {
-			c.last(r)
-		}
-	}
+	c.lastBefore()
 	return true
 }
 

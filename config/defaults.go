@@ -83,7 +83,7 @@ func Defaults() *Config {
 		},
 		Listeners: Listeners{Max: 10000, MaxPerPrincipal: 256, MaxURIs: 256},
 		Dialects: Dialects{
-			IncompleteResult:  Asking{Enabled: true, Capabilities: []string{"elicitation", "sampling"}},
+			IncompleteResult:  Draft{Enabled: true, Capabilities: []string{"elicitation", "sampling"}},
 			DependentRequests: Asking{Enabled: true, Capabilities: []string{"elicitation", "sampling"}},
 			Saga:              Asking{Enabled: true, Capabilities: []string{"elicitation", "sampling"}},
 			ResumeToken:       Polled{Enabled: true, After: 20 * time.Second},

@@ -18,7 +18,7 @@ const (
 // Dialects are the forms beside MRTR in which clients may be told that they have
 // to come back.
 type Dialects struct {
-	IncompleteResult  Asking    `koanf:"incomplete_result"`
+	IncompleteResult  Draft     `koanf:"incomplete_result"`
 	DependentRequests Asking    `koanf:"dependent_requests"`
 	Saga              Asking    `koanf:"saga"`
 	ResumeToken       Polled    `koanf:"resume_token"`
@@ -30,6 +30,13 @@ type Dialects struct {
 type Asking struct {
 	Enabled      bool     `koanf:"enabled" doc:"whether clients may speak it"`
 	Capabilities []string `koanf:"capabilities" form:"capability" doc:"what a client can be asked that declares no capabilities"`
+}
+
+// Draft is the dialect of the draft of MRTR.
+type Draft struct {
+	Enabled      bool     `koanf:"enabled" doc:"whether clients may speak it"`
+	Capabilities []string `koanf:"capabilities" form:"capability" doc:"what a client can be asked that declares no capabilities"`
+	Persistent   bool     `koanf:"persistent" doc:"whether a call with the task parameter becomes a task (the draft's persistent workflow), which lasts at most dialects.tasks.ttl"`
 }
 
 // Polled is a dialect whose clients come back for the result.

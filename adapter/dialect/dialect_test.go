@@ -17,7 +17,7 @@ var asking = []byte(`{"elicitation":{"form":{}},"sampling":{}}`)
 func all(off ...string) *Set {
 	var spoken []Spoken
 	for _, d := range []Dialect{
-		IncompleteResult{asking}, DependentRequests{asking}, Saga{asking}, ResumeToken{3 * time.Second},
+		IncompleteResult{Capabilities: asking}, DependentRequests{asking}, Saga{asking}, ResumeToken{3 * time.Second},
 	} {
 		s := Spoken{Dialect: d, Setting: "dialects." + strings.ReplaceAll(d.Name(), "-", "_") + ".enabled"}
 		for _, name := range off {
@@ -128,13 +128,13 @@ func TestDecodeProposals(t *testing.T) {
 		text    string
 		want    want
 	}{
-		"incomplete, first": {IncompleteResult{asking}, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":` + params + `}`,
+		"incomplete, first": {IncompleteResult{Capabilities: asking}, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":` + params + `}`,
 			want{method: "tools/call", name: "a", params: params, args: `{"x":1}`, caps: ask}},
-		"incomplete, retry": {IncompleteResult{asking}, request("tools/call", `"name":"a","inputResponses":{"k":{"result":{}}},"requestState":"s"`),
+		"incomplete, retry": {IncompleteResult{Capabilities: asking}, request("tools/call", `"name":"a","inputResponses":{"k":{"result":{}}},"requestState":"s"`),
 			want{method: "tools/call", name: "a", params: `{"name":"a","inputResponses":{"k":{"result":{}}},"requestState":"s"}`, caps: ask, responses: `{"k":{"result":{}}}`, state: "s", wrapped: true}},
-		"incomplete, no params": {IncompleteResult{asking}, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`,
+		"incomplete, no params": {IncompleteResult{Capabilities: asking}, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`,
 			want{method: "tools/list", params: `{}`, caps: ask}},
-		"incomplete, own capabilities": {IncompleteResult{asking}, request("tools/list", `"_meta":{"io.modelcontextprotocol/clientCapabilities":{"roots":{}}}`),
+		"incomplete, own capabilities": {IncompleteResult{Capabilities: asking}, request("tools/list", `"_meta":{"io.modelcontextprotocol/clientCapabilities":{"roots":{}}}`),
 			want{method: "tools/list", params: `{"_meta":{"io.modelcontextprotocol/clientCapabilities":{"roots":{}}}}`, caps: `{"roots":{}}`}},
 		"dependent, retry": {DependentRequests{asking}, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"},"dependent_responses":{"b~c":{"error":{"code":1,"message":""}},"k~x~` + state + `":{"result":{"y":2}}}}`,
 			want{method: "tools/call", name: "a", params: `{"name":"a"}`, caps: ask, responses: `{"b~c":{"error":{"code":1,"message":""}},"k~x":{"result":{"y":2}}}`, state: state, wrapped: true}},

@@ -3,6 +3,7 @@ package dialect
 import (
 	"bytes"
 	"testing"
+	"time"
 
 	"github.com/holdfast-mcp/holdfast/adapter"
 	"github.com/holdfast-mcp/holdfast/adapter/jsonrpc"
@@ -24,7 +25,12 @@ func FuzzDecode(f *testing.F) {
 		f.Add([]byte(seed), NameDependentRequests)
 		f.Add([]byte(seed), NameSaga)
 	}
-	set := all()
+	f.Add([]byte(request("tools/call", `"name":"a","task":{"ttl":60000}`)), NameIncompleteResult)
+	f.Add([]byte(request("tasks/input_response", `"inputResponses":{"k":{"action":"accept"},"l":{"error":{}}},"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t"}}`)), NameIncompleteResult)
+	set := NewSet(
+		Spoken{Dialect: persistent}, Spoken{Dialect: DependentRequests{asking}}, Spoken{Dialect: Saga{asking}},
+		Spoken{Dialect: ResumeToken{3 * time.Second}}, Spoken{Dialect: tasks},
+	)
 	f.Fuzz(func(t *testing.T, text []byte, header string) {
 		msg, err := jsonrpc.ParseRequest(text, 64)
 		if err != nil || !msg.IsRequest() {

@@ -95,7 +95,12 @@ func (s *Set) Extension() []byte {
 			continue
 		}
 		out = append(out, ',')
-		out = append(jsonrpc.AppendQuote(out, d.Name()), `:{}`...)
+		out = append(jsonrpc.AppendQuote(out, d.Name()), ':')
+		if more, ok := d.Dialect.(interface{ advertised() string }); ok {
+			out = append(out, more.advertised()...)
+		} else {
+			out = append(out, `{}`...)
+		}
 	}
 	if out == nil {
 		return nil

@@ -107,8 +107,11 @@ func (p *params) decodeTask(msg *jsonrpc.Message, req *adapter.Request) error {
 
 // AppendOutcome appends the response of a round.
 func (d Tasks) AppendOutcome(dst, id []byte, o *adapter.Outcome) []byte {
-	if o.Standing == nil {
+	switch {
+	case o.Standing == nil:
 		return MRTR{}.AppendOutcome(dst, id, o)
+	case o.Method == mcp.MethodTaskUpdate, o.Method == mcp.MethodTaskCancel: // acknowledged, whatever has become of it
+		return MRTR{}.AppendOutcome(dst, id, &adapter.Outcome{Method: o.Method, Result: o.Result})
 	}
 	dst = append(appendStart(dst, id), `,"result":{"resultType":"`...)
 	if o.State != nil { // CreateTaskResult has nothing of what there is to a task

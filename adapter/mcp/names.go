@@ -29,6 +29,7 @@ const (
 	MethodTaskGet       = "tasks/get"
 	MethodTaskResult    = "tasks/result"
 	MethodTaskCancel    = "tasks/cancel"
+	MethodTaskInput     = "tasks/input_response" // of the draft of SEP-2322
 )
 
 // Methods of proposals (package dialect).

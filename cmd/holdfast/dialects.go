@@ -16,8 +16,11 @@ func dialects(c *config.Dialects, life time.Duration) *dialect.Set {
 	const section, enabled = "dialects.", ".enabled"
 	return dialect.NewSet(
 		dialect.Spoken{
-			Dialect: dialect.IncompleteResult{Capabilities: capabilities(c.IncompleteResult.Capabilities)},
-			Off:     !c.IncompleteResult.Enabled, Setting: section + "incomplete_result" + enabled,
+			Dialect: dialect.IncompleteResult{
+				Capabilities: capabilities(c.IncompleteResult.Capabilities),
+				Persistent:   c.IncompleteResult.Persistent, TTL: c.Tasks.TTL, Poll: c.Tasks.Poll,
+			},
+			Off: !c.IncompleteResult.Enabled, Setting: section + "incomplete_result" + enabled,
 		},
 		dialect.Spoken{
 			Dialect: dialect.DependentRequests{Capabilities: capabilities(c.DependentRequests.Capabilities)},

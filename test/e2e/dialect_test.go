@@ -13,7 +13,9 @@ func TestDialectOfARequest(t *testing.T) {
 	t.Parallel()
 	server := newServer(t, rawserver.Settings{})
 	server.Tool("ask", func(c *rawserver.Call) { c.Text(c.Ask("elicitation/create", question("a")).Content("a")) })
-	h := Start(t, Options{Config: "upstreams: [{" + to(server).YAML() + "}, {name: saga, path: /saga, " + to(server).YAML() + ", dialect: dependent-requests}]"})
+	// Two replicas that stop at once and have parked calls wait for each other's
+	// clients: these calls end soon.
+	h := Start(t, Options{Config: "calls: {park_ttl: 2s}\nupstreams: [{" + to(server).YAML() + "}, {name: saga, path: /saga, " + to(server).YAML() + ", dialect: dependent-requests}]"})
 	const call = `{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "ask"}}`
 	const saga = `{"jsonrpc": "2.0", "id": 1, "method": "tools/callSaga", "params": {"name": "ask"}}`
 	for _, test := range []struct{ path, header, body, has string }{

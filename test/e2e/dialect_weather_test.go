@@ -178,9 +178,9 @@ func TestDependentRequestsRounds(t *testing.T) {
 		turn{`{"jsonrpc": "2.0", "id": 1, ` + call + `}`, `{"jsonrpc": "2.0", "id": 1, ` + asks("one<state>", "a")},
 		turn{`{"jsonrpc": "2.0", "id": 2, ` + call + `, "dependent_responses": {"one": ` + says("a") + `}}`, `{"jsonrpc": "2.0", "id": 2, ` + asks("two<state>", "b")},
 		turn{`{"jsonrpc": "2.0", "id": 3, ` + call + `, "dependent_responses": {"two<state>": ` + says("b") + `}}`,
-			`{"jsonrpc": "2.0", "id": 3, "dependent_requests": {"wait<state>": {"method": "ping", "params": {}}}}`},
-		turn{`{"jsonrpc": "2.0", "id": 4, ` + call + `, "dependent_responses": {"wait<state>": {"result": {}}}}`,
-			`{"jsonrpc": "2.0", "id": 4, "dependent_requests": {"wait<state>": {"method": "ping", "params": {}}}}`},
+			`{"jsonrpc": "2.0", "id": 3, "dependent_requests": {"wait<third>": {"method": "ping", "params": {}}}}`},
+		turn{`{"jsonrpc": "2.0", "id": 4, ` + call + `, "dependent_responses": {"wait<third>": {"result": {}}}}`,
+			`{"jsonrpc": "2.0", "id": 4, "dependent_requests": {"wait<fourth>": {"method": "ping", "params": {}}}}`},
 	)
 	gate.open()
 	recite(t, h.Target, bare("dependent-requests"),

@@ -275,13 +275,52 @@ func TestTaskOutcomeOutlivesItsReplica(t *testing.T) {
 	server.Tool("plain", func(c *rawserver.Call) { <-gate; c.Text("plain") })
 	h := StartFleet(t, Options{Upstream: to(server), Config: hasty + tasksSoon})
 	plain := create(t, h.Replica(0).Target, "plain")
-	h.keeperFirst(t)
+	if oneStream(t) {
+		h.keeperFirst(t)
+	}
 	close(gate)
 	awaitTask(t, h.Replica(1).Target, plain, "completed")
 	h.Replica(0).Kill()
 	for i := 1; i < h.Size(); i++ {
 		if got := taskText(t, getTask(t, h.Replica(i).Target, plain)); got != "plain" {
 			t.Errorf("replica %d: got %q", i, got)
+		}
+	}
+	if n := server.ToolCalls("plain"); n != 1 {
+		t.Errorf("the tool was called %d times", n)
+	}
+}
+
+// A task whose replica died, and that nobody can go on with, has failed: whoever
+// asks is told why, wherever.
+func TestTaskDiesWithItsReplica(t *testing.T) {
+	t.Parallel()
+	server := newServer(t, rawserver.Settings{NoEventIDs: true})
+	never := make(chan struct{})
+	t.Cleanup(func() { close(never) })
+	server.Tool("plain", func(*rawserver.Call) { <-never })
+	h := StartFleet(t, Options{Upstream: to(server), Config: hasty + tasksSoon})
+	task := create(t, h.Replica(0).Target, "plain")
+	if oneStream(t) {
+		h.keeperFirst(t)
+	}
+	h.Replica(0).Kill()
+	awaitTask(t, h.Replica(1).Target, task, "failed")
+	stream := h.Replica(1).Open(t, listenTo(map[string]any{"taskIds": []string{task}}, Caps(withTasks)))
+	stream.Notification(acknowledged)
+	if heard := parse(t, stream.Notification("notifications/tasks").Params).(map[string]any); heard["status"] != "failed" || heard["error"] == nil {
+		t.Errorf("heard %v", heard)
+	}
+	for i := 1; i < h.Size(); i++ {
+		got := awaitTask(t, h.Replica(i).Target, task, "failed")
+		failure, _ := got["error"].(map[string]any)
+		data, _ := failure["data"].(map[string]any)
+		if got["status"] != "failed" || got["taskId"] != task || failure["code"] != float64(-32603) || data["reason"] != "call_lost" || data["mayHaveRun"] != true {
+			t.Errorf("replica %d: the task is %v", i, got)
+		}
+		answerTask(t, h.Replica(i).Target, task, Answers{"x": Accept("x", "y")})
+		if got := string(h.Replica(i).Send(t, aboutTask("tasks/cancel", task)).Result); got != `{"resultType":"complete"}` {
+			t.Errorf("tasks/cancel is answered with %s", got)
 		}
 	}
 	if n := server.ToolCalls("plain"); n != 1 {
