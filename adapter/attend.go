@@ -60,7 +60,11 @@ func (c *call) cancelLasting(req *Request) {
 	c.creds = credentials(req)
 	c.lasting.cancelled = true
 	c.engine.metrics.cancelled()
-	c.terminate(&Refusal{Reason: ReasonCallLost, Detail: "the call was cancelled", MayHaveRun: true}, "the client has cancelled the call")
+	what := "task"
+	if c.lasting.following != nil {
+		what = "request"
+	}
+	c.terminate(&Refusal{Reason: ReasonCallLost, Detail: "the " + what + " was cancelled", MayHaveRun: true}, "the client has cancelled the "+what)
 }
 
 // update gives the call answers. Those that do not fit are asked again under

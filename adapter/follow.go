@@ -75,7 +75,7 @@ func handleOf(t *state.Token, req *Request) bool {
 
 // begin makes a call one that its client follows. req is the original request.
 func (l *lasting) begin(req *Request) {
-	l.following = &following{away: max(req.Away.Truncate(time.Second), time.Second), progress: bytes.Clone(req.ProgressToken), level: req.LogLevel}
+	l.following = &following{away: (req.Away + time.Second - 1).Truncate(time.Second), progress: bytes.Clone(req.ProgressToken), level: req.LogLevel}
 }
 
 // openFollowing is begin for a call whose handle another replica has made. mu need

@@ -49,7 +49,7 @@ type Polled struct {
 type Resumable struct {
 	Enabled      bool          `koanf:"enabled" doc:"whether clients may speak it"`
 	Capabilities []string      `koanf:"capabilities" form:"capability" doc:"what a client can be asked that declares no capabilities"`
-	MaxWait      time.Duration `koanf:"max_wait" min:"1s" max:"24h" doc:"how long a client may be away before its request is cancelled; it is told in whole seconds"`
+	MaxWait      time.Duration `koanf:"max_wait" min:"10ms" max:"24h" doc:"how long a client may be away before its request is cancelled, rounded up to seconds"`
 	MaxMessages  int           `koanf:"max_messages" min:"1" max:"1000000" doc:"notifications kept for a client that is away; of more, the oldest give way, and the client is told how many"`
 	MaxBytes     Size          `koanf:"max_bytes" min:"1KiB" max:"1GiB" doc:"of them, the bytes"`
 }

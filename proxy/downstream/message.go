@@ -29,6 +29,9 @@ func Read(text []byte, maxDepth int) (msg jsonrpc.Message, id []byte, err error)
 // IsResponse reports whether Read has refused a message because it is a JSON-RPC
 // response, and all else about it is right.
 func IsResponse(err error) bool {
+	if err == nil { // the usual case allocates nothing
+		return false
+	}
 	var refusal *adapter.Refusal
 	return errors.As(err, &refusal) && refusal.Reason == ReasonResponse
 }
