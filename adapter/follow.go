@@ -26,10 +26,13 @@ import (
 // the round ends is told again. So a notification is told once, unless a replica
 // dies; a question is told in each round that follows, until it is answered.
 
-// handleSoon is how long a call may take before the client is told its handle: by then
-// most servers have said where their stream can be gone on with, which the handle
-// is to carry, or have answered.
-const handleSoon = 50 * time.Millisecond
+// handleSoon is how long a call may take before the client is told its handle: by
+// then most servers have said where their stream can be gone on with, which the
+// handle is to carry, or have answered.
+const (
+	handleSoon = 250 * time.Millisecond
+	handlePoll = 25 * time.Millisecond // how often it is looked whether they have
+)
 
 // following is what a lasting call has beside others that its client follows. It
 // is guarded by call.mu.
@@ -78,6 +81,18 @@ func (l *lasting) begin(req *Request) {
 	l.following = &following{away: (req.Away + time.Second - 1).Truncate(time.Second), progress: bytes.Clone(req.ProgressToken), level: req.LogLevel}
 }
 
+// lookAt is when it is looked again whether the client is to be told the handle;
+// zero: never. mu is held.
+func (r *callRound) lookAt() time.Time {
+	at := r.handleAt()
+	if r.follows {
+		if soon := time.Now().Add(handlePoll); soon.Before(at) {
+			return soon
+		}
+	}
+	return at
+}
+
 // openFollowing is begin for a call whose handle another replica has made. mu need
 // not be held: nobody else knows the call yet.
 func (c *call) openFollowing(t *state.Token) {
@@ -117,7 +132,7 @@ func (r *callRound) mustFollow() bool {
 // handleAt is when the client is told the handle at the latest. mu is held.
 func (r *callRound) handleAt() time.Time {
 	if r.follows && r.call.callID != 0 { // others need the name of the server's task to go on with it
-		return r.lastAt.Add(20 * handleSoon)
+		return r.lastAt.Add(4 * handleSoon)
 	}
 	return r.lastAt
 }

@@ -167,8 +167,8 @@ func (r *callRound) next(until time.Time) (Event, error) {
 			continue
 		}
 		wait := until
-		if at := r.handleAt(); !at.IsZero() && at.Before(wait) && c.phase == running && len(c.inputs) == 0 && (c.callID == 0 || r.follows) && !c.moving && !c.resend && c.x != nil {
-			wait = r.lastAt
+		if at := r.lookAt(); !at.IsZero() && at.Before(wait) && c.phase == running && len(c.inputs) == 0 && (c.callID == 0 || r.follows) && !c.moving && !c.resend && c.x != nil {
+			wait = at
 		}
 		if !r.hold.IsZero() && r.hold.Before(wait) && c.askable && !r.follows && c.phase == running {
 			wait = r.hold
