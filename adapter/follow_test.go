@@ -37,34 +37,32 @@ func posted(key, name, value string) string {
 // result, !reason for an error.
 func (v *visit) hears(t *testing.T) string {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; {
-		ev, err := v.Next(end)
-		var refusal *Refusal
-		switch {
-		case errors.Is(err, ErrEnded):
-			return "end"
-		case errors.As(err, &refusal):
-			return "!" + string(refusal.Reason)
-		case err != nil:
-			t.Fatalf("heard %v", err)
-		case ev.Standing != nil && ev.Standing.State != nil:
-			return "handle"
-		case ev.Standing != nil:
-			return "?" + ev.Standing.Inputs[0].Key
-		case ev.Outcome != nil && ev.Outcome.Error != nil:
-			return "=" + string(ev.Outcome.Error)
-		case ev.Outcome != nil:
-			return "=" + ev.Outcome.text(t)
-		}
-		params := jsonrpc.Get(ev.Notification, "params")
-		if dropped := jsonrpc.Get(jsonrpc.Get(params, "data"), "dropped"); dropped != nil {
-			return "-" + string(dropped)
-		}
-		if string(jsonrpc.Get(params, "progressToken")) != `"p"` {
-			t.Errorf("heard %s", ev.Notification)
-		}
-		return "p" + string(jsonrpc.Get(params, "progress"))
+	ev, err := v.Next(time.Now().Add(20 * time.Second))
+	var refusal *Refusal
+	switch {
+	case errors.Is(err, ErrEnded):
+		return "end"
+	case errors.As(err, &refusal):
+		return "!" + string(refusal.Reason)
+	case err != nil:
+		t.Fatalf("heard %v", err)
+	case ev.Standing != nil && ev.Standing.State != nil:
+		return "handle"
+	case ev.Standing != nil:
+		return "?" + ev.Standing.Inputs[0].Key
+	case ev.Outcome != nil && ev.Outcome.Error != nil:
+		return "=" + string(ev.Outcome.Error)
+	case ev.Outcome != nil:
+		return "=" + ev.Outcome.text(t)
 	}
+	params := jsonrpc.Get(ev.Notification, "params")
+	if dropped := jsonrpc.Get(jsonrpc.Get(params, "data"), "dropped"); dropped != nil {
+		return "-" + string(dropped)
+	}
+	if string(jsonrpc.Get(params, "progressToken")) != `"p"` {
+		t.Errorf("heard %s", ev.Notification)
+	}
+	return "p" + string(jsonrpc.Get(params, "progress"))
 }
 
 // hear checks what the client is told next.
