@@ -81,6 +81,9 @@ func (e *Engine) beginRoute(g *group, req *Request, caps *mcp.Capabilities) (Rou
 		if err != nil {
 			r.cancel()
 			e.metrics.round(ServedRefused, time.Time{})
+			if byHandle(req.Method) {
+				err = aboutHandle(err)
+			}
 			return nil, err
 		}
 		if up != nil {

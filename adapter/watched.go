@@ -33,7 +33,8 @@ func (w *watched) choose(e *Engine, up *upstream, req *Request, caps *mcp.Capabi
 	for _, handle := range handles {
 		r := w.request
 		r.RequestState = []byte(handle)
-		if _, err := e.openState(up, &r, caps); err == nil && !slices.Contains(w.handles, handle) {
+		t, err := e.openState(up, &r, caps)
+		if err == nil && !t.Foreign && !slices.Contains(w.handles, handle) { // of a modern server's task only that server tells
 			w.handles = append(w.handles, handle)
 		}
 	}

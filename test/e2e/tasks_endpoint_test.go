@@ -43,15 +43,9 @@ upstreams: [{url: "` + servers[0].URL + `", endpoints: ["` + servers[1].URL + `"
 	after := StartOne(t, o)
 	close(gate)
 	for on := range servers {
-		for {
-			got := after.Send(t, aboutTask("tasks/get", tasks[on], Bearer(at[on]))).Completes(t)
-			if got["status"] == "working" {
-				continue
-			}
-			if text := taskText(t, got); text != fmt.Sprint("server ", on) {
-				t.Errorf("the task of server %d says %q", on, text)
-			}
-			break
+		got := awaitTask(t, after.Target, tasks[on], "completed", Bearer(at[on]))
+		if text := taskText(t, got); text != fmt.Sprint("server ", on) {
+			t.Errorf("the task of server %d says %q", on, text)
 		}
 	}
 	after.Kill()
@@ -123,5 +117,62 @@ func TestProposalsNeedALegacyServer(t *testing.T) {
 	}
 	if n := legacy.ToolCalls("plain"); n != 8 {
 		t.Errorf("the legacy server's tool was called %d times, not 8", n)
+	}
+}
+
+// Where modern servers are several endpoints of one name, each task is asked for,
+// answered and cancelled where it is.
+func TestTasksOfModernEndpoints(t *testing.T) {
+	t.Parallel()
+	var servers [2]*rawserver.Server
+	var urls [2]string
+	gate := make(chan struct{})
+	for i := range servers {
+		servers[i] = newServer(t, rawserver.Settings{})
+		servers[i].Tool("asks", func(c *rawserver.Call) {
+			<-gate
+			c.Text(fmt.Sprint(c.Ask("elicitation/create", question("name")).Content("name"), " at ", i))
+		})
+		urls[i] = StartOne(t, Options{Upstream: to(servers[i]), Config: tasksSoon}).URL
+	}
+	h := Start(t, Options{Config: `upstreams: [{url: "` + urls[0] + `", endpoints: ["` + urls[1] + `"]}]`})
+	var tasks [2][]string
+	var whose [2][]func(*Message)
+	for i := 0; len(tasks[0]) < 2 || len(tasks[1]) < 2; i++ {
+		who, was := Bearer(fmt.Sprint("caller-", i)), servers[0].ToolCalls("asks")
+		task := create(t, h.Target, "asks", who)
+		on := 1
+		if servers[0].ToolCalls("asks") > was {
+			on = 0
+		}
+		tasks[on], whose[on] = append(tasks[on], task), append(whose[on], who)
+	}
+	ask := func(method, task string, changes ...func(*Message)) map[string]any {
+		t.Helper()
+		got := h.Send(t, aboutTask(method, task, changes...)).Completes(t)
+		if id, ok := got["taskId"]; ok && id != task {
+			t.Errorf("%s of %s speaks of %v", method, task, id)
+		}
+		return got
+	}
+	until := func(task, status string, who func(*Message)) map[string]any {
+		t.Helper()
+		return awaitTask(t, h.Target, task, status, who)
+	}
+	for on := range servers {
+		if got := ask("tasks/get", tasks[on][0], whose[on][0])["status"]; got != "working" {
+			t.Errorf("the task is %v", got)
+		}
+		ask("tasks/cancel", tasks[on][1], whose[on][1])
+		until(tasks[on][1], "cancelled", whose[on][1])
+		h.Send(t, aboutTask("tasks/get", tasks[on][0], Bearer("another"))).Fails(t, http.StatusBadRequest, -32602, "state_foreign")
+	}
+	close(gate)
+	for on := range servers {
+		until(tasks[on][0], "input_required", whose[on][0])
+		ask("tasks/update", tasks[on][0], Param("inputResponses", Answers{"elicitation-1": Accept("name", "Ada")}), whose[on][0])
+		if got := taskText(t, until(tasks[on][0], "completed", whose[on][0])); got != fmt.Sprint("Ada at ", on) {
+			t.Errorf("the task of server %d says %q", on, got)
+		}
 	}
 }

@@ -36,16 +36,16 @@ func create(t testing.TB, target Target, tool string, changes ...func(*Message))
 }
 
 // getTask asks for a task.
-func getTask(t testing.TB, target Target, task string) map[string]any {
+func getTask(t testing.TB, target Target, task string, changes ...func(*Message)) map[string]any {
 	t.Helper()
-	return target.Send(t, aboutTask("tasks/get", task)).Completes(t)
+	return target.Send(t, aboutTask("tasks/get", task, changes...)).Completes(t)
 }
 
 // awaitTask asks for a task until it stands so.
-func awaitTask(t testing.TB, target Target, task, status string) map[string]any {
+func awaitTask(t testing.TB, target Target, task, status string, changes ...func(*Message)) map[string]any {
 	t.Helper()
 	for end := time.Now().Add(patience); time.Now().Before(end); {
-		got := getTask(t, target, task)
+		got := getTask(t, target, task, changes...)
 		if got["status"] == status {
 			return got
 		}
