@@ -76,13 +76,13 @@ func (e *Engine) beginRoute(g *group, req *Request, caps *mcp.Capabilities) (Rou
 	if req.RequestState != nil {
 		up, err := r.readState()
 		if err == nil && up == nil && byFollower(req.Method) { // no modern server knows the method
-			err = aboutHandle(req.Method, refuse(ReasonStateInvalid, ""))
+			err = refuse(ReasonStateInvalid, "")
 		}
 		if err != nil {
 			r.cancel()
 			e.metrics.round(ServedRefused, time.Time{})
 			if byHandle(req.Method) {
-				err = aboutHandle(err)
+				err = aboutHandle(req.Method, err)
 			}
 			return nil, err
 		}

@@ -17,7 +17,7 @@ var asking = []byte(`{"elicitation":{"form":{}},"sampling":{}}`)
 func all(off ...string) *Set {
 	var spoken []Spoken
 	for _, d := range []Dialect{
-		IncompleteResult{Capabilities: asking}, DependentRequests{asking}, Saga{asking}, ResumeToken{3 * time.Second},
+		IncompleteResult{Capabilities: asking}, DependentRequests{asking}, Saga{asking}, ResumeToken{3 * time.Second}, resumable,
 	} {
 		s := Spoken{Dialect: d, Setting: "dialects." + strings.ReplaceAll(d.Name(), "-", "_") + ".enabled"}
 		for _, name := range off {
@@ -62,6 +62,12 @@ func TestRecognition(t *testing.T) {
 		{request("tools/call", `"name":"a","resumeToken":"x"`), "", "", NameResumeToken},
 		{request("tools/call", `"name":"a","resumeToken":"x",`+meta), "", NameSaga, NameResumeToken},
 		{request("tools/call", `"name":"a","resumeToken":"x",`+meta), NameMRTR, "", NameMRTR},
+		{request("requests/resume", `"resumeToken":"x"`), "", "", NameResumable},
+		{request("requests/getStatus", `"resumeToken":"x","requestId":1`), "", NameSaga, NameResumable},
+		{request("tools/call", `"name":"a",`+comingBack), "", NameSaga, NameResumable},
+		{request("tools/list", comingBack), "", "", NameMRTR}, // an offer, where there is nothing to take it for
+		{request("tools/list", bareComingBack), "", "", NameResumable},
+		{request("tools/call", `"name":"a",`+comingBack), NameMRTR, "", NameMRTR},
 	} {
 		set := all()
 		configured, ok := set.Find(test.configured)
@@ -87,13 +93,15 @@ func TestRecognition(t *testing.T) {
 }
 
 func TestDialectThatIsOff(t *testing.T) {
-	set := all(NameSaga, NameResumeToken)
+	set := all(NameSaga, NameResumeToken, NameResumable)
 	for _, test := range []struct{ text, header, want string }{
 		{request("tools/callSaga", `"name":"a"`), "", "the dialect saga is switched off (dialects.saga.enabled)"},
 		{plainCall, "saga", "the dialect saga is switched off (dialects.saga.enabled)"},
 		{request("tools/call", `"name":"a","resumeToken":"x"`), "", "the dialect resume-token is switched off (dialects.resume_token.enabled)"},
-		{plainCall, "sagas", `Holdfast-Dialect is "sagas"; it may be mrtr, incomplete-result, dependent-requests, saga, resume-token`},
-		{plainCall, "Saga", `Holdfast-Dialect is "Saga"; it may be mrtr, incomplete-result, dependent-requests, saga, resume-token`},
+		{plainCall, "sagas", `Holdfast-Dialect is "sagas"; it may be mrtr, incomplete-result, dependent-requests, saga, resume-token, resumable`},
+		{request("requests/resume", `"resumeToken":"x"`), "", "the dialect resumable is switched off (dialects.resumable.enabled)"},
+		{request("tools/call", `"name":"x",`+bareComingBack), "", "the dialect resumable is switched off (dialects.resumable.enabled)"},
+		{plainCall, "Saga", `Holdfast-Dialect is "Saga"; it may be mrtr, incomplete-result, dependent-requests, saga, resume-token, resumable`},
 	} {
 		var header []byte
 		if test.header != "" {
@@ -109,7 +117,11 @@ func TestDialectThatIsOff(t *testing.T) {
 	if got := string(set.Extension()); got != `{"incomplete-result":{},"dependent-requests":{}}` {
 		t.Errorf("server/discover says %s", got)
 	}
-	if got := all(NameIncompleteResult, NameDependentRequests, NameSaga, NameResumeToken).Extension(); got != nil {
+	var req adapter.Request
+	if d, err := set.Decode(parse(t, request("tools/call", `"name":"x",`+comingBack)), nil, nil, &req); err != nil || d.Name() != NameMRTR {
+		t.Errorf("an offer that is not taken: got %v, %v", d, err)
+	}
+	if got := all(NameIncompleteResult, NameDependentRequests, NameSaga, NameResumeToken, NameResumable).Extension(); got != nil {
 		t.Errorf("server/discover says %s where all are off", got)
 	}
 }

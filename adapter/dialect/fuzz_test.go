@@ -25,15 +25,24 @@ func FuzzDecode(f *testing.F) {
 		f.Add([]byte(seed), NameDependentRequests)
 		f.Add([]byte(seed), NameSaga)
 	}
+	for _, seed := range []string{
+		request("tools/call", `"name":"a","_meta":{"progressToken":1,"io.modelcontextprotocol/clientCapabilities":{"resumableRequests":{}}}`),
+		request("requests/resume", `"resumeToken":"s"`), request("requests/getStatus", `"resumeToken":"s","requestId":"a"`),
+		`{"jsonrpc":"2.0","id":"k\"~x~` + state + `","result":{}}`, `{"jsonrpc":"2.0","id":"~` + state + `","error":{"code":1,"message":""}}`,
+		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"resumeToken":"s"}}`,
+	} {
+		f.Add([]byte(seed), "")
+		f.Add([]byte(seed), NameResumable)
+	}
 	f.Add([]byte(request("tools/call", `"name":"a","task":{"ttl":60000}`)), NameIncompleteResult)
 	f.Add([]byte(request("tasks/input_response", `"inputResponses":{"k":{"action":"accept"},"l":{"error":{}}},"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t"}}`)), NameIncompleteResult)
 	set := NewSet(
 		Spoken{Dialect: persistent}, Spoken{Dialect: DependentRequests{asking}}, Spoken{Dialect: Saga{asking}},
-		Spoken{Dialect: ResumeToken{3 * time.Second}}, Spoken{Dialect: tasks},
+		Spoken{Dialect: ResumeToken{3 * time.Second}}, Spoken{Dialect: tasks}, Spoken{Dialect: resumable},
 	)
 	f.Fuzz(func(t *testing.T, text []byte, header string) {
 		msg, err := jsonrpc.ParseRequest(text, 64)
-		if err != nil || !msg.IsRequest() {
+		if err != nil {
 			return
 		}
 		var named []byte
@@ -41,8 +50,13 @@ func FuzzDecode(f *testing.F) {
 			named = []byte(header)
 		}
 		var req adapter.Request
-		d, err := set.Decode(&msg, named, nil, &req)
-		if err != nil {
+		var d Dialect
+		if msg.IsRequest() {
+			d, err = set.Decode(&msg, named, nil, &req)
+		} else {
+			d, err = set.DecodeUnanswered(&msg, &req)
+		}
+		if err != nil || d == nil {
 			return
 		}
 		for what, part := range map[string][]byte{

@@ -131,10 +131,10 @@ func (d Resumable) AppendOutcome(dst, id []byte, o *adapter.Outcome) []byte {
 	if ok {
 		return dst
 	}
-	return append(dst, noForm...) // the engine has no such outcome for one who follows
+	return append(appendStart(dst, id), noForm...) // the engine has no such outcome for one who follows
 }
 
-const noForm = `{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"Internal error","data":{"reason":"internal"}}}`
+const noForm = `,"error":{"code":-32603,"message":"Internal error","data":{"reason":"internal"}}}`
 
 // AppendStanding appends what a client is told that follows its request: the
 // token, or a question.
