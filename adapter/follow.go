@@ -214,7 +214,10 @@ func (c *call) unfollow(r *callRound) {
 	c.giveBack(r)
 	c.tellAgain()
 	c.waitForClient()
-	if c.phase == done && r.outcome == nil && r.err == nil {
+	switch told := r.outcome != nil || r.err != nil; {
+	case told: // it is kept for a client that asks twice
+		c.engine.calls.prolong(c, time.Now().Add(c.engine.settings.OutcomeTTL))
+	case c.phase == done:
 		c.copyOutcome()
 	}
 	r.rouse()
@@ -316,13 +319,25 @@ func (r *callRound) followed() (Event, error, bool) {
 	case c.lasting.cancelled:
 		return Event{}, ErrEnded, true
 	case c.result == nil:
-		r.err = c.err
+		r.err = final(c.err)
 		return Event{}, r.err, true
 	default:
 		r.outcome = c.result
 		return Event{Outcome: r.outcome}, nil, true
 	}
 	return Event{}, nil, false
+}
+
+// final is the error that a call has ended with: the same request about it never
+// does better.
+func final(err error) error {
+	var refusal *Refusal
+	if !errors.As(err, &refusal) || refusal.RetryAfter == 0 {
+		return err
+	}
+	end := *refusal
+	end.RetryAfter = 0
+	return &end
 }
 
 // eventOf makes an event of what is to be told, unless it is over. mu is held.

@@ -402,6 +402,22 @@ func TestFollowerIsLetGo(t *testing.T) {
 	v.close()
 }
 
+// So is a tool that the server runs as a task of its own.
+func TestTaskIsFollowed(t *testing.T) {
+	r := newRig(t, withTasks)
+	r.raw.TaskTool("t", 100, func(task *rawserver.Task) {
+		task.Text(task.Ask(mcp.MethodElicit, askFor("a")).Content("a"))
+	})
+	v, handle := r.handleFirst(toolCall("t").followed(time.Hour))
+	if token, err := r.ring.Open([]byte(handle), r.settings.MaxState); err != nil || token.Task == "" {
+		t.Errorf("the handle does not know the task: %+v, %v", token, err)
+	}
+	v.hear(t, "?elicitation-1")
+	r.play(answerOf(handle, posted("elicitation-1", "a", "A")))
+	v.hear(t, "=A")
+	v.close()
+}
+
 // Prompts and resources are followed as well.
 func TestPromptIsFollowed(t *testing.T) {
 	r := newRig(t)
