@@ -14,6 +14,7 @@ export HOLDFAST_SCHEMA_DIR ?= $(wildcard $(SCHEMAS))
 # Fuzz targets as package:target; test/readme holds the list to the code.
 FUZZ = \
 	./adapter:FuzzWire \
+	./adapter/dialect:FuzzDecode \
 	./adapter/jsonrpc:FuzzAppendQuote \
 	./adapter/jsonrpc:FuzzDigest \
 	./adapter/jsonrpc:FuzzFoldsTo \

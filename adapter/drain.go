@@ -55,6 +55,7 @@ func (e *Engine) Shutdown(ctx context.Context) {
 		for _, c := range e.calls.all() { // another replica goes on with these when their clients come back
 			c.mu.Lock()
 			c.release()
+			c.releaseLasting()
 			c.mu.Unlock()
 		}
 		e.bequest(wait)
@@ -66,6 +67,9 @@ func (e *Engine) Shutdown(ctx context.Context) {
 		c.settleUp(peered)
 	}
 	e.endReleased(peered && e.bequest(ctx))
+	if peered {
+		e.bequeathCopies(wait)
+	}
 	e.rest(ctx)                                 // what the clients are told is on its way
 	giveUp := context.AfterFunc(wait, e.cancel) // on servers that do not take what they are sent
 	e.wg.Wait()
@@ -121,7 +125,7 @@ func (e *Engine) letLong() bool {
 // connection ends with this replica. call.mu is held.
 func (r *callRound) mustLetGo() bool {
 	c := r.call
-	return c.mayLetGo() && (c.engine.letting.Load() && !r.remote || !r.hold.IsZero() && !time.Now().Before(r.hold))
+	return c.mayLetGo() && !r.follows && (c.engine.letting.Load() && !r.remote || !r.hold.IsZero() && !time.Now().Before(r.hold))
 }
 
 // mayLetGo reports whether the call can do without its rounds for a while. mu is
@@ -141,8 +145,8 @@ func (c *call) settleUp(peered bool) {
 	if peered && c.phase == running && c.askable && c.driver == byGoroutine && len(c.rounds) > 0 && c.transferable() {
 		c.park(c.rounds[0])
 	}
-	handed := peered && c.release() || c.phase == done
-	if peered && !handed && c.phase == parked && c.transferable() {
+	handed := peered && (c.release() || c.releaseLasting()) || c.phase == done
+	if peered && !handed && c.phase == parked && c.lasting == nil && c.transferable() {
 		c.leaveRun()
 		handed = true
 	}

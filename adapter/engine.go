@@ -144,6 +144,9 @@ func (e *Engine) beginLegacy(up *upstream, req *Request, caps *mcp.Capabilities,
 	}
 	if req.RequestState != nil {
 		r, err := e.resume(up, req, caps)
+		if byHandle(req.Method) {
+			return e.orLost(req, r, err)
+		}
 		if err != nil {
 			e.metrics.round(ServedRefused, time.Time{})
 			return nil, err
@@ -179,8 +182,18 @@ func (e *Engine) newRound(req *Request) *callRound {
 	if req.RequestState != nil {
 		r.began = time.Now()
 	}
-	if e.settings.MaxHold > 0 {
-		r.hold = time.Now().Add(e.settings.MaxHold)
+	hold := e.settings.MaxHold
+	if req.Hold > 0 && (hold == 0 || req.Hold < hold) {
+		hold = req.Hold
+	}
+	if hold > 0 {
+		r.hold = time.Now().Add(hold)
+	}
+	switch {
+	case req.followable():
+		r.follows, r.lastAt = true, time.Now().Add(handleSoon)
+	case req.Lasting > 0 && req.Method == mcp.MethodToolsCall:
+		r.lastAt = time.Now().Add(req.LastingAfter)
 	}
 	return r
 }

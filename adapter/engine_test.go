@@ -22,7 +22,8 @@ func testSettings() Settings {
 		Replica: "r1", Timeout: time.Minute, MaxDuration: time.Hour, Gather: 5 * time.Millisecond,
 		ParkTTL: time.Hour, OutcomeTTL: time.Hour, MaxOutcomeBytes: 1 << 20,
 		MaxCalls: 1000, MaxParked: 1000, MaxParkedPerPrincipal: 1000, MaxRounds: 20, MaxInputs: 8, MaxState: 4096, Buffer: 16, BufferBytes: 1 << 20,
-		MaxListeners: 10, MaxListenersPerPrincipal: 10, MaxURIs: 10,
+		MaxListeners: 10, MaxListenersPerPrincipal: 10, MaxURIs: 10, MaxLasting: 1000, MaxLastingPerPrincipal: 1000,
+		MaxUndelivered: 8, MaxUndeliveredBytes: 4096,
 	}
 }
 
@@ -81,7 +82,7 @@ func (r *rig) end() {
 		r.t.Errorf("Shutdown: %v", err)
 	}
 	c := &r.calls
-	if n := r.rounds.Load(); n != 0 || c.parked != 0 || len(c.perCaller) != 0 || len(c.live) != 0 || len(c.named) != 0 || c.kept.Len() != 0 || c.keptBytes != 0 {
+	if n := r.rounds.Load(); n != 0 || c.parked != 0 || c.lasting != 0 || len(c.lastingOf) != 0 || len(c.perCaller) != 0 || len(c.live) != 0 || len(c.named) != 0 || c.kept.Len() != 0 || c.keptBytes != 0 {
 		r.t.Errorf("left over: %d rounds, %d parked of %d callers, %d live, %d named, %d kept of %d bytes",
 			n, c.parked, len(c.perCaller), len(c.live), len(c.named), c.kept.Len(), c.keptBytes)
 	}
@@ -104,6 +105,12 @@ type query struct {
 	level            mcp.Level
 	upstream         string
 	headers          ParamChecker
+	wrapped, carried bool
+	stays            bool
+	hold             time.Duration
+	after, lasts     time.Duration
+	away             time.Duration
+	original         string // id
 }
 
 func toolCall(tool string) query {
@@ -174,6 +181,10 @@ func (r *rig) decode(q query) *visit {
 		ProgressToken: jsonrpc.Get(meta, "progressToken"), LogLevel: q.level,
 		InputResponses: jsonrpc.Get(v.text, "inputResponses"),
 		Credentials:    Credentials{Authorization: q.auth}, Headers: q.headers,
+		Wrapped: q.wrapped, Carried: q.carried, Hold: q.hold, LastingAfter: q.after, Lasting: q.lasts, Stays: q.stays, Away: q.away,
+	}
+	if q.original != "" {
+		req.Original = []byte(q.original)
 	}
 	if name != nil {
 		req.Name = name[1 : len(name)-1]
@@ -216,25 +227,6 @@ func (v *visit) scribble() {
 func (v *visit) close() {
 	v.Close()
 	v.scribble()
-}
-
-// clone copies what is valid only until the round's end.
-func (o *Outcome) clone() *Outcome {
-	c := *o
-	c.Result, c.Error, c.State = clone(o.Result), clone(o.Error), clone(o.State)
-	c.Inputs = nil
-	for _, in := range o.Inputs {
-		in.Params = clone(in.Params)
-		c.Inputs = append(c.Inputs, in)
-	}
-	return &c
-}
-
-func clone(b []byte) []byte {
-	if b == nil {
-		return nil
-	}
-	return append([]byte{}, b...)
 }
 
 // finish drives the round to its end, as the proxy does: a short wait, then

@@ -36,8 +36,9 @@ type homeRound struct {
 
 	letAgain time.Time // when the other replica is asked again to let go of it
 
-	found  chan kept // while the keeper is being asked for; else nil
-	listed bool      // among the engine's listeners
+	found    chan kept // while the keeper is being asked for; else nil
+	listed   bool      // among the engine's listeners
+	followed bool      // the client has the handle of its call
 
 	local  Round // where it goes on here, or nil; guarded by mu
 	ending bool  // a listener that is to end; guarded by mu
@@ -69,6 +70,7 @@ func (e *Engine) beginThrough(up *upstream, req *Request, caps *mcp.Capabilities
 
 // Next implements Round.
 func (r *homeRound) Next(until time.Time) (Event, error) {
+	r.confirm()
 	for {
 		r.mu.Lock()
 		gone, stream, local := r.gone, r.stream, r.local
@@ -85,7 +87,7 @@ func (r *homeRound) Next(until time.Time) (Event, error) {
 		default:
 			ev, err = r.read(stream, until)
 		}
-		if err != nil || ev.Notification != nil || ev.Outcome != nil {
+		if err != nil || ev.Notification != nil || ev.Outcome != nil || ev.Standing != nil {
 			return ev, err
 		}
 	}
@@ -227,6 +229,9 @@ func (r *homeRound) read(stream Stream, until time.Time) (Event, error) {
 	message, err := stream.Recv(soon)
 	if errors.Is(err, ErrDeadline) && r.ctx.Err() == nil {
 		if r.engine.cutting.Load() { // the other replica is told that nobody waits
+			if r.followed {
+				return Event{}, ErrEnded
+			}
 			return Event{}, &Refusal{Reason: ReasonShutdown, MayHaveRun: true, RetryAfter: time.Second,
 				Detail: "this replica is stopping, and the call has not ended in time"}
 		}
@@ -243,6 +248,12 @@ func (r *homeRound) read(stream Stream, until time.Time) (Event, error) {
 		if ev, err = r.open(message); err == nil || !errors.Is(err, errAway) && !errors.Is(err, errWire) {
 			r.heard = true
 			r.learn(&ev)
+			switch {
+			case errors.Is(err, ErrEnded):
+				r.say(stream, true)
+			case err == nil && r.req.Away > 0:
+				r.give()
+			}
 			return ev, err
 		}
 	}
@@ -257,6 +268,9 @@ func (r *homeRound) read(stream Stream, until time.Time) (Event, error) {
 		r.misunderstood(r.asked)
 	}
 	r.drop()
+	if r.followed { // the client comes back to the call, wherever it is
+		return Event{}, ErrEnded
+	}
 	return Event{}, r.failed(err)
 }
 
@@ -270,10 +284,15 @@ const cutPoll = 250 * time.Millisecond
 
 // learn takes the call's id from the request state that its client is given.
 func (r *homeRound) learn(ev *Event) {
-	if ev.Outcome == nil || ev.Outcome.State == nil {
+	o := ev.Outcome
+	if ev.Standing != nil {
+		o = ev.Standing
+	}
+	if o == nil || o.State == nil {
 		return
 	}
-	if t, err := r.engine.ring.Open(ev.Outcome.State, len(ev.Outcome.State)); err == nil {
+	r.followed = r.followed || ev.Standing != nil
+	if t, err := r.engine.ring.Open(o.State, len(o.State)); err == nil {
 		r.mu.Lock()
 		r.id = t.Call
 		r.mu.Unlock()

@@ -21,6 +21,8 @@ type hop struct {
 	stream Stream // to the replica that is being asked, or nil
 
 	heard bool   // the replica that is being asked has said something
+	told  uint64 // events that the client of a call that it follows was told
+	owed  bool   // the replica that is being asked does not know of the last one yet
 	plain []byte // the message that was read last
 }
 
@@ -43,7 +45,30 @@ func (h *hop) ask(replica string, message []byte) error {
 		return ErrGone
 	}
 	h.stream, h.heard = stream, false
+	h.told, h.owed = 0, false
 	return nil
+}
+
+// give notes an event that the client is to be told now.
+func (h *hop) give() { h.told, h.owed = h.told+1, true }
+
+// confirm tells the other replica that the client was told what it was given.
+func (h *hop) confirm() {
+	h.mu.Lock()
+	stream := h.stream
+	h.mu.Unlock()
+	if stream != nil && h.owed {
+		h.say(stream, false)
+	}
+}
+
+// say tells the other replica so; last, that nothing more is to be told.
+func (h *hop) say(stream Stream, last bool) {
+	h.owed = false
+	f := newFields(formTold, 0)
+	f.number('n', h.told)
+	f.flag('e', last)
+	_ = stream.Send(h.ctx, h.engine.ring.SealMessage(nil, f, contextRound)) // else it is told again
 }
 
 // open reads what the other replica has sent.

@@ -113,8 +113,12 @@ func (c *call) ordinalKey(method string) string {
 
 // uniqueKey: a hint that was used already in the call gets a suffix.
 func (c *call) uniqueKey(hint string) string {
-	key := hint
-	for n := 2; slices.Contains(c.names, key) || c.wasOrdinal(key); n++ {
+	key, n := hint, 2
+	if c.lasting != nil && c.lasting.behind > 0 {
+		n = c.lasting.behind
+		key = hint + "-" + strconv.Itoa(n)
+	}
+	for ; slices.Contains(c.names, key) || c.wasOrdinal(key); n++ {
 		key = hint + "-" + strconv.Itoa(n)
 	}
 	c.names = append(c.names, key)
@@ -171,26 +175,26 @@ func isLegacyMeta(name []byte) bool {
 
 // answerEarly answers a hinted input with what the first request brought.
 func (c *call) answerEarly(in *input) bool {
-	value := jsonrpc.Get(c.early, in.Key)
-	if value == nil || !c.fits(in, value) {
+	r, ok := c.early.of(in.Key)
+	if !ok || !c.fits(in, r) {
 		return false
 	}
-	c.record(in, value)
-	c.give(in, value)
+	c.record(in, r)
+	c.give(in, r)
 	return true
 }
 
 // give answers a question with what was known beforehand, in the background. mu
 // is held.
-func (c *call) give(in *input, value []byte) {
+func (c *call) give(in *input, r response) {
 	if c.x == nil {
 		return
 	}
-	text := c.answerText(in, value)
+	text := c.answerText(in, r)
 	if text == nil { // the server comes for it
 		return
 	}
-	a := answer{in: in, text: text}
+	a := answer{in: in, text: text, response: response{failed: r.failed}}
 	d := &delivery{x: c.x, session: c.x.Session(), answers: []answer{a}, creds: c.creds}
 	c.posting++
 	c.engine.wg.Add(1)

@@ -16,6 +16,7 @@ import (
 type filter struct {
 	tools, prompts, resources bool
 	uris                      []string
+	handles                   []string // of lasting calls, as tasks
 }
 
 func parseFilter(params []byte, maxURIs int) (filter, error) {
@@ -35,19 +36,15 @@ func parseFilter(params []byte, maxURIs int) (filter, error) {
 			flag = &f.prompts
 		case "resourcesListChanged":
 			flag = &f.resources
-		case "resourceSubscriptions":
-			if !jsonrpc.IsArray(value) {
-				return filter{}, refuse(ReasonInvalidParams, "resourceSubscriptions must be a list of URIs")
+		case "resourceSubscriptions", "taskIds":
+			texts, err := parseTexts(name, value, maxURIs)
+			if err != nil {
+				return filter{}, err
 			}
-			list := jsonrpc.Array(value)
-			for list.Next() {
-				uri, ok := jsonrpc.Unquote(list.Value())
-				if !ok {
-					return filter{}, refuse(ReasonInvalidParams, "resourceSubscriptions must be a list of URIs")
-				}
-				if f.uris = append(f.uris, uri); len(f.uris) > maxURIs {
-					return filter{}, refuse(ReasonInvalidParams, "more than %d resourceSubscriptions (listeners.max_uris)", maxURIs)
-				}
+			if name == "taskIds" {
+				f.handles = texts
+			} else {
+				f.uris = texts
 			}
 			continue
 		default:
@@ -62,6 +59,22 @@ func parseFilter(params []byte, maxURIs int) (filter, error) {
 		}
 	}
 	return f, nil
+}
+
+func parseTexts(name string, raw []byte, most int) (texts []string, err error) {
+	if !jsonrpc.IsArray(raw) {
+		return nil, refuse(ReasonInvalidParams, "%s must be a list of strings", name)
+	}
+	for list := jsonrpc.Array(raw); list.Next(); {
+		text, ok := jsonrpc.Unquote(list.Value())
+		if !ok {
+			return nil, refuse(ReasonInvalidParams, "%s must be a list of strings", name)
+		}
+		if texts = append(texts, text); len(texts) > most {
+			return nil, refuse(ReasonInvalidParams, "more than %d %s (listeners.max_uris)", most, name)
+		}
+	}
+	return texts, nil
 }
 
 // honoured returns the part of the filter that the server can serve.
@@ -89,19 +102,24 @@ func (f filter) append(dst []byte) []byte {
 	flag("toolsListChanged", f.tools)
 	flag("promptsListChanged", f.prompts)
 	flag("resourcesListChanged", f.resources)
-	if len(f.uris) > 0 {
+	texts := func(name string, list []string) {
+		if len(list) == 0 {
+			return
+		}
 		if len(dst) > start {
 			dst = append(dst, ',')
 		}
-		dst = append(dst, `"resourceSubscriptions":[`...)
-		for i, uri := range f.uris {
+		dst = append(append(append(dst, '"'), name...), `":[`...)
+		for i, text := range list {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			dst = jsonrpc.AppendQuote(dst, uri)
+			dst = jsonrpc.AppendQuote(dst, text)
 		}
 		dst = append(dst, ']')
 	}
+	texts("resourceSubscriptions", f.uris)
+	texts("taskIds", f.handles)
 	return append(dst, '}')
 }
 
@@ -135,6 +153,7 @@ type listenRound struct {
 	creds  legacy.Credentials
 	id     []byte // raw JSON-RPC id: the subscription id
 	want   filter
+	calls  watched // that last, and that it hears of
 
 	ctx    context.Context // ends with the round
 	cancel context.CancelFunc
@@ -161,6 +180,7 @@ func (e *Engine) beginListen(up *upstream, req *Request, caps *mcp.Capabilities)
 		done: make(chan struct{}), wake: make(chan struct{}, 1),
 	}
 	l.key.ClientInfo, l.key.Extra = bytes.Clone(l.key.ClientInfo), bytes.Clone(l.key.Extra)
+	l.want.handles = l.calls.choose(e, up, req, caps, want.handles)
 	if err := e.admit(l, caller(&l.key)); err != nil {
 		return nil, err
 	}
@@ -207,6 +227,7 @@ func (e *Engine) dismiss(l listener, of principal) {
 func (l *listenRound) run() {
 	defer l.engine.wg.Done()
 	defer close(l.done)
+	defer l.calls.follow(l)()
 	pause := time.Duration(0)
 	for l.ctx.Err() == nil {
 		err := l.attend()
@@ -427,6 +448,8 @@ func (l *listenRound) ready() (Event, error, bool) {
 		return Event{}, ErrGone, true
 	case len(l.queue.waiting) > 0:
 		return Event{Notification: l.queue.take()}, nil, true
+	case l.acked && len(l.calls.changed) > 0:
+		return Event{Standing: l.calls.take()}, nil, true
 	case l.err != nil:
 		return Event{}, l.err, true
 	case l.outcome != nil:

@@ -31,6 +31,8 @@ func (e *Engine) ServeStream(ctx context.Context, from string, kind Kind, s Stre
 		e.serveSeek(ctx, s, rest)
 	case err == nil && kind == KindKeep && form == formKeep:
 		e.serveKeep(ctx, s, rest)
+	case err == nil && kind == KindKeep && form == formCopy:
+		e.serveCopy(ctx, s, rest)
 	case err == nil && kind == KindSession && form == formSession:
 		e.serveSession(ctx, from, s, plain)
 	case err == nil && kind == KindNote && form == formSession: // too large to be told
@@ -91,14 +93,27 @@ func (e *Engine) serveRound(ctx context.Context, from string, s Stream, rest []b
 	}
 	defer r.Close()
 	defer e.host(req.ticket, r)()
-	stop := context.AfterFunc(ctx, func() { r.letDown(ctx) })
-	defer stop()
+	var heard chan struct{} // closed when the other side has said all
+	if follower, ok := r.(*callRound); ok && follower.follows {
+		heard = make(chan struct{})
+		e.wg.Add(1)
+		go func() { // ends with the stream, and that with serveRound
+			defer e.wg.Done()
+			defer close(heard)
+			follower.hear(ctx, s)
+		}()
+	} else {
+		stop := context.AfterFunc(ctx, func() { r.letDown(ctx) })
+		defer stop()
+	}
 	for {
 		ev, err := r.Next(time.Now().Add(time.Hour))
 		switch {
 		case errors.Is(err, ErrDeadline):
 		case err != nil:
-			e.endServed(ctx, s, err)
+			if e.endServed(ctx, s, err); heard != nil && errors.Is(err, ErrEnded) {
+				await(heard, handTime)
+			}
 			return
 		case ev.Outcome != nil:
 			_ = s.End(ctx, e.seal(appendEvent(&ev))) // the stream's end is known to ctx
@@ -112,11 +127,23 @@ func (e *Engine) serveRound(ctx context.Context, from string, s Stream, rest []b
 	}
 }
 
+// await waits until a channel is closed, or so long.
+func await(closed <-chan struct{}, most time.Duration) {
+	t := time.NewTimer(most)
+	defer t.Stop()
+	select {
+	case <-closed:
+	case <-t.C:
+	}
+}
+
 func (e *Engine) endServed(ctx context.Context, s Stream, err error) {
 	var to away
 	switch {
 	case errors.Is(err, ErrGone):
 		return
+	case errors.Is(err, ErrEnded):
+		_ = s.End(ctx, e.seal(newFields(formEnded, 0)))
 	case errors.As(err, &to):
 		f := newFields(formAway, 0)
 		f.text('h', to.to)
@@ -212,7 +239,7 @@ func (r *callRound) letDown(ctx context.Context) {
 func (c *call) handedOut() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.round > 0
+	return c.round > 0 || c.lasting != nil
 }
 
 // abandon takes the round off its call without cancelling it: the replica that
@@ -226,6 +253,7 @@ func (r *callRound) abandon() {
 		return
 	}
 	r.gone = true
+	c.unfollow(r)
 	if c.remove(r); len(c.rounds) == 0 && len(c.inputs) > 0 && c.phase == running && c.round > 0 {
 		c.park(nil)
 	}

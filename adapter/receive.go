@@ -43,8 +43,9 @@ func (c *call) Receive(m *jsonrpc.Message, borrowed bool) {
 	case m.IsRequest() && isTaskMethod(m.Method):
 		c.serveTask(m)
 	case m.IsRequest():
+		c.lastBefore()
 		c.ask(m.ID, m.Method, m.Params)
-		if len(c.rounds) == 0 && len(c.inputs) > 0 && c.phase == running && c.round > 0 {
+		if len(c.rounds) == 0 && len(c.inputs) > 0 && c.phase == running && c.round > 0 && c.lasting == nil {
 			c.park(nil) // its client's replica has died, and no round is there to do it
 		}
 	case m.Method == mcp.NotifyProgress:
@@ -58,6 +59,7 @@ func (c *call) Receive(m *jsonrpc.Message, borrowed bool) {
 	if c.lagging {
 		c.shed()
 	}
+	c.parkAlone()
 	if c.driver == byRound && !borrowed && c.x != nil {
 		c.x.Wake() // it came from elsewhere: the round reads the exchange's own stream
 	}
@@ -214,17 +216,24 @@ func (c *call) noted(m *jsonrpc.Message) {
 
 // progress passes progress on under each round's own token.
 func (c *call) progress(params []byte) {
+	if l := c.lasting; l != nil && l.following != nil && l.following.progress != nil {
+		l.following.notify(c, withProgressToken(l.following.progress, params))
+	}
 	for _, r := range c.rounds {
 		if r.progress == nil {
 			continue
 		}
-		n := append([]byte(nil), `{"jsonrpc":"2.0","method":"`+mcp.NotifyProgress+`","params":{"progressToken":`...)
-		n = append(n, r.progress...)
-		if rest := jsonrpc.AppendMembers(nil, params, isProgressToken); len(rest) > 0 {
-			n = append(append(n, ','), rest...)
-		}
-		c.tell(r, append(n, "}}"...))
+		c.tell(r, withProgressToken(r.progress, params))
 	}
+}
+
+func withProgressToken(token, params []byte) []byte {
+	n := append([]byte(nil), `{"jsonrpc":"2.0","method":"`+mcp.NotifyProgress+`","params":{"progressToken":`...)
+	n = append(n, token...)
+	if rest := jsonrpc.AppendMembers(nil, params, isProgressToken); len(rest) > 0 {
+		n = append(append(n, ','), rest...)
+	}
+	return append(n, "}}"...)
 }
 
 func isProgressToken(name []byte) bool { return string(name) == mcp.MetaProgressToken }
@@ -234,6 +243,9 @@ func isProgressToken(name []byte) bool { return string(name) == mcp.MetaProgress
 func (c *call) logged(params []byte) {
 	text, _ := jsonrpc.Unquote(jsonrpc.Get(params, "level"))
 	level := mcp.ParseLevel(text)
+	if l := c.lasting; l != nil && l.following != nil && level != mcp.LevelNone && l.following.level.Admits(level) {
+		l.following.notify(c, jsonrpc.AppendRequest(nil, nil, mcp.NotifyMessage, params))
+	}
 	for _, r := range c.rounds {
 		if level != mcp.LevelNone && r.level.Admits(level) {
 			c.tell(r, jsonrpc.AppendRequest(nil, nil, mcp.NotifyMessage, params))

@@ -18,6 +18,8 @@ type registry struct {
 	live      map[*call]struct{} // not done
 	parked    int
 	perCaller map[principal]int
+	lasting   int // calls that last, and are not done
+	lastingOf map[principal]int
 	kept      list.List // done calls whose outcomes are kept, oldest first
 	owed      int       // of them, those that no round has been told yet
 	keptBytes int64
@@ -34,6 +36,7 @@ func (r *registry) init(s Settings) {
 	r.named = make(map[[16]byte]*call)
 	r.live = make(map[*call]struct{})
 	r.perCaller = make(map[principal]int)
+	r.lastingOf = make(map[principal]int)
 	r.released = make(map[[16]byte]*record)
 	r.away = make(map[[16]byte]struct{})
 }
@@ -63,6 +66,9 @@ func (r *registry) adopt(c *call) (other *call, err error) {
 	}
 	if err := r.parkLocked(c); err != nil {
 		return nil, err
+	}
+	if c.lasting != nil {
+		r.endureLocked(c)
 	}
 	if rec := r.released[c.id]; rec != nil { // it came from elsewhere just now
 		delete(r.released, c.id)
@@ -122,7 +128,7 @@ func (r *registry) keep(c *call, bytes int64) {
 	r.mu.Lock()
 	c.keptBytes, c.keptUntil = bytes, c.until
 	c.keptAt = r.kept.PushBack(c)
-	if c.owed = c.result != nil && !slices.ContainsFunc(c.rounds, (*callRound).expectant); c.owed {
+	if c.owed = c.result != nil && c.lasting == nil && !slices.ContainsFunc(c.rounds, (*callRound).expectant); c.owed {
 		r.owed++
 	}
 	r.keptBytes += bytes
@@ -304,20 +310,27 @@ func (c *call) settle(was phase) {
 	}
 	c.unwatchTask()
 	c.unexpect()
-	if c.round == 0 {
+	if c.lasting != nil {
+		r.relent(c)
+		c.lasting.original = nil
+	} else if c.round == 0 {
 		return
 	}
 	until := time.Now().Add(r.settings.OutcomeTTL)
 	if was != parked || until.After(c.until) {
 		c.until = until
 	}
-	size := int64(callOverhead)
-	if c.result != nil {
-		size += int64(len(c.result.Result) + len(c.result.Error))
+	switch l := c.lasting; {
+	case l == nil:
+	case l.following != nil:
+		c.until = time.Now().Add(l.following.away)
+	case l.until.After(c.until):
+		c.until = l.until
 	}
-	r.keep(c, size)
-	c.early, c.stat, c.names, c.inputs, c.creds, c.stop = nil, nil, nil, nil, nil, nil
-	c.transcript, c.known, c.estate, c.fallback, c.withdrawn = nil, nil, nil, nil, nil
+	r.keep(c, c.size())
+	c.copyOutcome()
+	c.early, c.stat, c.names, c.inputs, c.creds, c.stop = responses{}, nil, nil, nil, nil, nil
+	c.transcript, c.known, c.carried, c.estate, c.fallback, c.withdrawn = nil, nil, nil, nil, nil, nil
 }
 
 // callOverhead is about what a kept call takes beside its result.
@@ -330,5 +343,8 @@ func notKept() error {
 // forget lets go of the outcome. mu is held.
 func (c *call) forget() {
 	c.forgotten = true
+	if c.lasting != nil && c.lasting.following != nil {
+		c.lasting.following.backlog = backlog{}
+	}
 	c.result, c.err = nil, notKept() // for rounds that have joined and not been told yet
 }

@@ -31,7 +31,7 @@ type releasedCall struct {
 // release lets go of a parked call's stream, where the server can go on with
 // it. It reports whether it did. mu is held.
 func (c *call) release() bool {
-	if c.phase != parked || c.x == nil || c.estate != nil || c.driver != byGoroutine {
+	if c.phase != parked || c.x == nil || c.estate != nil || c.driver != byGoroutine || c.lasting != nil {
 		return false
 	}
 	at := c.x.Position()
@@ -106,9 +106,30 @@ func (c *call) endAfar(left *estate, asked []*input, why string) {
 	}()
 }
 
+// releaseLasting is release for a lasting call that others can go on with from
+// its handle, whether or not it is parked. mu is held.
+func (c *call) releaseLasting() bool {
+	if c.lasting == nil || c.phase != parked && c.phase != running || c.x == nil || c.moving || c.estate != nil ||
+		c.driver != byGoroutine || !c.sure() || !c.handleLeads() {
+		return false
+	}
+	s := c.x.Session()
+	rec := &record{
+		session: s, request: c.x.Position().Request, asked: c.task.pack(questionIDs(c.inputs)),
+		until: (c.lasting.until.Unix() + 2) * int64(time.Second), since: c.since,
+	}
+	if !c.engine.calls.release(c, rec) {
+		return false
+	}
+	s.Hold()
+	c.hush()
+	c.wake()
+	return true
+}
+
 // handOver lets go of a parked call for another replica. mu is held.
 func (c *call) handOver() bool {
-	if c.phase != parked || c.x == nil || c.estate != nil || c.driver != byGoroutine || c.x.Position().Event == "" && c.task == nil {
+	if c.phase != parked || c.x == nil || c.estate != nil || c.driver != byGoroutine || c.x.Position().Event == "" && c.task == nil || c.lasting != nil {
 		return false
 	}
 	c.engine.calls.forgetParked(c)
@@ -127,7 +148,7 @@ func (c *call) hush() {
 	if c.timer != nil {
 		c.timer.Stop()
 	}
-	c.inputs, c.transcript, c.names, c.early, c.creds, c.stat = nil, nil, nil, nil, nil, nil
+	c.inputs, c.transcript, c.names, c.early, c.creds, c.stat = nil, nil, nil, responses{}, nil, nil
 }
 
 // release takes a parked call off the books and keeps a record of it. It
@@ -138,7 +159,12 @@ func (r *registry) release(c *call, rec *record) bool {
 	if len(r.released) >= r.settings.MaxReleased {
 		return false
 	}
-	r.unparkLocked(c)
+	if c.phase == parked {
+		r.unparkLocked(c)
+	}
+	if c.lasting != nil {
+		r.relentLocked(c)
+	}
 	delete(r.named, c.id)
 	delete(r.live, c)
 	r.check()

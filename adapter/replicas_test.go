@@ -147,7 +147,7 @@ func (r *rig) finishAll() {
 func (r *rig) checkEmpty() {
 	r.t.Helper()
 	c := &r.calls
-	if n := r.rounds.Load(); n != 0 || c.parked != 0 || len(c.perCaller) != 0 || len(c.live) != 0 || len(c.named) != 0 || c.kept.Len() != 0 || c.keptBytes != 0 || len(c.released) != 0 {
+	if n := r.rounds.Load(); n != 0 || c.parked != 0 || len(c.perCaller) != 0 || c.lasting != 0 || len(c.lastingOf) != 0 || len(c.live) != 0 || len(c.named) != 0 || c.kept.Len() != 0 || c.keptBytes != 0 || len(c.released) != 0 {
 		r.t.Errorf("%s: left over: %d rounds, %d parked of %d callers, %d live, %d named, %d kept of %d bytes, %d released", r.settings.Replica,
 			n, c.parked, len(c.perCaller), len(c.live), len(c.named), c.kept.Len(), c.keptBytes, len(c.released))
 	}

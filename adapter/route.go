@@ -75,9 +75,15 @@ func (e *Engine) beginRoute(g *group, req *Request, caps *mcp.Capabilities) (Rou
 	r := e.newRoute(g, req, caps)
 	if req.RequestState != nil {
 		up, err := r.readState()
+		if err == nil && up == nil && byFollower(req.Method) { // no modern server knows the method
+			err = refuse(ReasonStateInvalid, "")
+		}
 		if err != nil {
 			r.cancel()
 			e.metrics.round(ServedRefused, time.Time{})
+			if byHandle(req.Method) {
+				err = aboutHandle(req.Method, err)
+			}
 			return nil, err
 		}
 		if up != nil {
@@ -136,7 +142,7 @@ func (e *Engine) newRoute(g *group, req *Request, caps *mcp.Capabilities) *route
 func (r *routeRound) set() {
 	order := r.order()
 	request := r.request()
-	if len(order) > 0 && order[0] != r.unfit && order[0].known() == legacy.EraModern {
+	if len(order) > 0 && order[0] != r.unfit && order[0].known() == legacy.EraModern && !r.req.Bare {
 		if p := order[0].Server.TryPass(request); p != nil {
 			legacy.FreeText(request.Text)
 			r.mu.Lock()
@@ -190,12 +196,17 @@ func (r *routeRound) order() []*upstream {
 }
 
 // seek finds an endpoint that can be reached. A modern one has been sent the
-// request by then; a nil passage says that it is legacy.
+// request by then; a nil passage says that it is legacy. A request of a proposal
+// is for a legacy one alone.
 func (r *routeRound) seek(order []*upstream, request *legacy.Request) (*upstream, legacy.Era, *legacy.Passage, error) {
 	var last error = refuse(ReasonUpstreamDown, "no endpoint of the server is left to try")
 	for _, up := range order {
 		era, err := up.find(r.ctx, r.creds)
 		var p *legacy.Passage
+		if err == nil && era == legacy.EraModern && r.req.Bare {
+			last = refuse(ReasonDialect, "the server speaks %s itself by now, and takes requests of that form alone", mcp.Modern)
+			continue
+		}
 		if err == nil && era == legacy.EraModern && up != r.unfit {
 			p, err = up.Server.Pass(r.ctx, request)
 		}

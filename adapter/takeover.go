@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -34,10 +35,26 @@ type estate struct {
 // is parked, at the round of the request state. Where another round has just
 // done the same, its call is returned.
 func (e *Engine) inherit(up *upstream, req *Request, caps *mcp.Capabilities, t *state.Token) (*call, error) {
-	traits := mcp.MethodTraits(req.Method)
+	method := req.Method
+	if req.Method == mcp.MethodAnswer {
+		return nil, notAsked()
+	}
+	if t.Born != 0 { // the request is about the call, which only the handle says, if any
+		method = mcp.MethodToolsCall
+		if t.Method != "" {
+			method = t.Method
+		}
+		if own := jsonrpc.Get(jsonrpc.Get(t.Params, "_meta"), mcp.MetaClientCapabilities); jsonrpc.IsObject(own) {
+			var err error
+			if caps, err = e.caps.get(own); err != nil {
+				return nil, &Refusal{Reason: ReasonInvalidParams, Detail: err.Error()}
+			}
+		}
+	}
+	traits := mcp.MethodTraits(method)
 	now := time.Now()
 	c := &call{
-		engine: e, up: up, method: req.Method, harmless: traits.Harmless, askable: traits.Eligible,
+		engine: e, up: up, method: method, harmless: traits.Harmless, askable: traits.Eligible,
 		eligible: traits.Eligible && caps.Any(), key: e.key(req, caps), creds: credentials(req),
 		name: string(req.Name), phase: parked, id: t.Call, since: sinceNow(), round: t.Round, digest: t.Request,
 		until: time.Unix(t.Expires, 0), begun: now.Add(-time.Duration(t.Ran) * time.Second), heard: now, parkedAt: now,
@@ -46,6 +63,9 @@ func (e *Engine) inherit(up *upstream, req *Request, caps *mcp.Capabilities, t *
 			Reason: ReasonCallLost, MayHaveRun: true,
 			Detail: "the replica that held the call is gone, and nobody can go on with it: the server cannot resume its stream, and running it again might not be harmless",
 		}},
+	}
+	if t.Born == 0 {
+		c.carried = t.Params
 	}
 	if t.Task != "" {
 		c.task = &task{id: []byte(t.Task), interval: usualPoll, token: t.Position.Request}
@@ -72,6 +92,12 @@ func (e *Engine) inherit(up *upstream, req *Request, caps *mcp.Capabilities, t *
 	if t.Endpoint != "" && t.Endpoint != up.id { // its own is not configured any more
 		c.estate.position = state.Position{}
 	}
+	if t.Born != 0 {
+		c.name, c.lasts = "", true
+		c.openHandle(req.RequestState, t)
+	}
+	// A round that has asked something has asked one question at least.
+	c.asking = min(int(t.Round), c.asked[0]+c.asked[1]+c.asked[2]+len(c.names))
 	c.ownKey()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,7 +116,7 @@ func (c *call) recover(req *Request, r *callRound) error {
 	c.estate = nil
 	c.inputs, c.withdrawn = append(c.withdrawn, c.inputs...), nil
 	left.inputs, left.transcript, left.asked, left.names, left.cut = slices.Clone(c.inputs), c.transcript, c.asked, c.names, c.cut
-	answered := c.transcribe(req.InputResponses)
+	answered := c.transcribe(req.responses())
 	if left.own != nil && len(answered) == 0 {
 		c.enter(running)
 		c.result = left.own
@@ -106,25 +132,27 @@ func (c *call) recover(req *Request, r *callRound) error {
 
 // transcribe takes the open inputs off the call that a retry answers, and puts
 // the answers into the transcript.
-func (c *call) transcribe(responses []byte) []answer {
+func (c *call) transcribe(brought responses) []answer {
 	var found []answer
 	kept := c.inputs[:0]
 	for _, in := range c.inputs {
-		value := jsonrpc.Get(responses, in.Key)
-		if value == nil || in.Params != nil && !c.fits(in, value) || in.Params == nil && !jsonrpc.IsObject(value) {
+		r, ok := brought.of(in.Key)
+		if !ok || (in.Params != nil || r.failed) && !c.fits(in, r) || in.Params == nil && !jsonrpc.IsObject(r.value) {
 			kept = append(kept, in)
 			continue
 		}
-		c.record(in, value)
-		found = append(found, answer{in: in, value: append([]byte(nil), value...)})
+		c.record(in, r)
+		r.value = bytes.Clone(r.value)
+		found = append(found, answer{in: in, response: r})
 	}
 	c.inputs = kept
 	return found
 }
 
 // record puts an answer into the transcript. mu is held.
-func (c *call) record(in *input, value []byte) {
-	if c.x != nil && !c.mayReplay(c.x.Session()) {
+func (c *call) record(in *input, r response) {
+	brought := c.carried != nil && !r.ours // it is held against what comes with the next round
+	if !brought && c.x != nil && !c.mayReplay(c.x.Session()) {
 		c.cut = true // it will never be asked again
 		return
 	}
@@ -133,16 +161,19 @@ func (c *call) record(in *input, value []byte) {
 		c.cut = true
 		return
 	}
-	if c.transcriptBytes += len(value) + len(in.Key); c.transcriptBytes > c.engine.settings.MaxState {
+	a := state.Answer{Key: in.Key, Method: kind, Digest: in.questionDigest(), Hinted: in.hinted, Failed: r.failed, Brought: brought}
+	if brought {
+		a.Sum = r.sum()
+	} else {
+		a.Value = bytes.Clone(r.value)
+	}
+	if c.transcriptBytes += sizeOf([]state.Answer{a}); c.transcriptBytes > c.engine.settings.MaxState {
 		c.cut, c.transcript = true, nil // it could not be sealed into a request state again
 		return
 	}
-	if c.cut {
-		return
+	if !c.cut {
+		c.transcript = append(c.transcript, a)
 	}
-	c.transcript = append(c.transcript, state.Answer{
-		Key: in.Key, Method: kind, Digest: in.questionDigest(), Hinted: in.hinted, Value: append([]byte(nil), value...),
-	})
 }
 
 // goOn is the ladder's lower part: take over, replay, or say so.
@@ -207,6 +238,11 @@ func (c *call) putBackLocked(left *estate, err error) bool {
 	c.inputs, c.transcript, c.asked, c.names, c.cut = left.inputs, left.transcript, left.asked, left.names, left.cut
 	c.known, c.transcriptBytes = nil, sizeOf(c.transcript)
 	c.parkedAt = time.Now()
+	if c.lasting != nil {
+		for _, in := range slices.Clone(c.inputs) {
+			c.rekey(in) // some were answered
+		}
+	}
 	c.arm()
 	for _, r := range c.rounds {
 		r.err = err
@@ -227,6 +263,9 @@ func untouched(err error) bool {
 func sizeOf(transcript []state.Answer) (n int) {
 	for _, a := range transcript {
 		n += len(a.Key) + len(a.Value)
+		if a.Brought {
+			n += len(a.Sum) - len(a.Value)
+		}
 	}
 	return n
 }
@@ -273,6 +312,7 @@ func (c *call) takeOver(ctx context.Context, left *estate, answered []answer, r 
 		c.parkAt = c.parkAt.Add(c.engine.settings.Gather)
 	}
 	c.posting++
+	c.parkAlone()
 	c.watchTask()
 	c.wake()
 	c.mu.Unlock()
@@ -288,7 +328,7 @@ func (c *call) takeOver(ctx context.Context, left *estate, answered []answer, r 
 	go c.follow(x)
 	for i, a := range answered {
 		c.mu.Lock()
-		a.text = c.answerText(a.in, a.value)
+		a.text = c.answerText(a.in, a.response)
 		c.mu.Unlock()
 		if a.text == nil {
 			continue
@@ -311,6 +351,12 @@ func (c *call) takeOver(ctx context.Context, left *estate, answered []answer, r 
 // replayable reports whether the call may run twice. mu is held, or nobody else
 // knows the call.
 func (c *call) replayable(s *legacy.Session) bool {
+	if c.lasting != nil && c.lasting.original == nil {
+		return false
+	}
+	if c.carried != nil && c.cut {
+		return false // a question that comes again must not find the answer to another one under its key
+	}
 	switch c.engine.settings.Replay {
 	case ReplayAlways:
 		return true
@@ -323,6 +369,9 @@ func (c *call) replayable(s *legacy.Session) bool {
 // mayReplay is replayable as far as is known: where the server has not said yet
 // what its tools do, it is asked before the call runs again.
 func (c *call) mayReplay(s *legacy.Session) bool {
+	if c.lasting != nil && c.lasting.original == nil {
+		return false
+	}
 	return c.replayable(s) || c.engine.settings.Replay == ReplaySafe && c.method == mcp.MethodToolsCall && s != nil && s.ToolsUnknown() != nil
 }
 
@@ -362,7 +411,10 @@ func (c *call) replay(ctx context.Context, s *legacy.Session, left *estate, text
 	c.mu.Lock()
 	r.served = ServedReplayed
 	c.known, c.transcript, c.transcriptBytes = c.transcript, nil, 0
-	c.inputs, c.names, c.asked, c.x, c.moving = nil, nil, [3]int{}, nil, false
+	c.inputs, c.x, c.moving = nil, nil, false
+	if c.carried == nil && c.lasting == nil { // else the client brings answers under the keys that there were, or no key may come again
+		c.names, c.asked = nil, [3]int{}
+	}
 	c.fallback, c.resent, c.retried = left, true, false
 	c.unwatchTask()
 	c.task, c.callID = nil, 0
@@ -386,8 +438,12 @@ func (c *call) answerAgain(in *input) bool {
 			continue
 		}
 		c.known = append(c.known[:i:i], c.known[i+1:]...)
-		c.record(in, a.Value)
-		c.give(in, a.Value)
+		if a.Brought {
+			in.Key = a.Key // under which it is brought
+		}
+		r := response{value: a.Value, failed: a.Failed, ours: !a.Brought}
+		c.record(in, r)
+		c.give(in, r)
 		return true
 	}
 	return false

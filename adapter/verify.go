@@ -197,7 +197,7 @@ func (e *Engine) yield(id [16]byte) {
 // surrender ends what this replica has to do with a call, without a word to the
 // server. mu is held.
 func (c *call) surrender() {
-	c.engine.calls.yield(c, c.phase == parked)
+	c.engine.calls.yield(c, c.phase == parked, c.lasting != nil && c.phase != done)
 	c.phase = done // no other way leads to an end that the server does not hear of
 	if c.stop != nil {
 		c.stop()
@@ -218,16 +218,19 @@ func (c *call) surrender() {
 	c.result, c.err = nil, errAway // whoever has the call says how it ended
 	c.elsewhere = true
 	c.restart, c.forgotten, c.estate = false, true, nil
-	c.inputs, c.withdrawn, c.transcript, c.names, c.early, c.creds, c.stat = nil, nil, nil, nil, nil, nil, nil
+	c.inputs, c.withdrawn, c.transcript, c.names, c.early, c.creds, c.stat = nil, nil, nil, nil, responses{}, nil, nil
 	c.wake()
 }
 
 // yield takes a call off the books that goes on elsewhere.
-func (r *registry) yield(c *call, parked bool) {
+func (r *registry) yield(c *call, parked, lasting bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if parked {
 		r.unparkLocked(c)
+	}
+	if lasting {
+		r.relentLocked(c)
 	}
 	r.drop(c)
 	delete(r.live, c)

@@ -85,9 +85,9 @@ func (c *call) completed(raw []byte) {
 		}
 		mine = true
 		if in.id != nil { // who has done it has consented
-			value := []byte(`{"action":"accept"}`)
-			c.record(in, value)
-			c.give(in, value)
+			r := response{value: []byte(`{"action":"accept"}`), ours: true}
+			c.record(in, r)
+			c.give(in, r)
 		}
 		return true
 	})
@@ -103,7 +103,8 @@ func (c *call) completed(raw []byte) {
 // sendAnew sends the request again after a visit. mu is held.
 func (c *call) sendAnew(req *Request) {
 	for _, in := range c.inputs {
-		action, _ := jsonrpc.Unquote(jsonrpc.Get(jsonrpc.Get(req.InputResponses, in.Key), "action"))
+		r, _ := req.responses().of(in.Key)
+		action, _ := jsonrpc.Unquote(jsonrpc.Get(r.value, "action"))
 		if action == "accept" && in.elicitation != "" && !slices.Contains(c.consented, in.elicitation) && len(c.consented) < maxNames {
 			c.consented = append(c.consented, in.elicitation)
 		}

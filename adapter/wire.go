@@ -3,6 +3,7 @@ package adapter
 import (
 	"encoding/binary"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/holdfast-mcp/holdfast/adapter/jsonrpc"
@@ -20,19 +21,23 @@ const wireVersion = 1
 
 // Forms of a message: its second byte.
 const (
-	formRound   byte = 'r'
-	formFirst   byte = 'b' // a round without a request state
-	formNote    byte = 'n' // a notification
-	formOutcome byte = 'o'
-	formRefusal byte = 'x'
-	formAuth    byte = 'u' // an upstream's 401 or 403
-	formError   byte = 'j' // a JSON-RPC error of our own
-	formAway    byte = 'a' // the call is not here, and another may take it over
-	formSeek    byte = 's'
-	formFound   byte = 'f'
-	formKeep    byte = 'k'
-	formSession byte = 'l' // about shared sessions
-	formDismiss byte = 'd' // let go of a first round
+	formRound    byte = 'r'
+	formFirst    byte = 'b' // a round without a request state
+	formNote     byte = 'n' // a notification
+	formOutcome  byte = 'o'
+	formStanding byte = 'w' // how a lasting call stands that is watched
+	formRefusal  byte = 'x'
+	formAuth     byte = 'u' // an upstream's 401 or 403
+	formError    byte = 'j' // a JSON-RPC error of our own
+	formAway     byte = 'a' // the call is not here, and another may take it over
+	formSeek     byte = 's'
+	formFound    byte = 'f'
+	formKeep     byte = 'k'
+	formCopy     byte = 'y' // the outcome of a lasting call
+	formSession  byte = 'l' // about shared sessions
+	formTold     byte = 't' // how many events the client is known to have been told
+	formEnded    byte = 'e' // ErrEnded
+	formDismiss  byte = 'd' // let go of a first round
 )
 
 // errWire is what a message is refused with that no replica of this version
@@ -152,6 +157,14 @@ func (f *fields) request(req *Request) {
 	f.bytes('P', req.ProgressToken)
 	f.bytes('R', req.InputResponses)
 	f.bytes('S', req.RequestState)
+	f.flag('w', req.Wrapped)
+	f.flag('c', req.Carried)
+	f.number('o', uint64(max(req.Hold, 0)))
+	f.number('D', uint64(max(req.LastingAfter, 0)))
+	f.number('L', uint64(max(req.Lasting, 0)))
+	f.flag('y', req.Stays)
+	f.number('W', uint64(max(req.Away, 0)))
+	f.bytes('O', req.Original)
 	f.text('a', req.Credentials.Authorization)
 	for _, c := range req.Credentials.Forward {
 		f.text('f', c.Name+"\x00"+c.Value)
@@ -206,6 +219,22 @@ func readRound(b []byte, first bool, headers func([]Field) ParamChecker) (req *R
 			req.InputResponses = v
 		case 'S':
 			req.RequestState = v
+		case 'w':
+			req.Wrapped = true
+		case 'c':
+			req.Carried = true
+		case 'y':
+			req.Stays = true
+		case 'W':
+			req.Away = time.Duration(min(f.number(), math.MaxInt64))
+		case 'O':
+			req.Original = v
+		case 'o':
+			req.Hold = time.Duration(min(f.number(), math.MaxInt64))
+		case 'D':
+			req.LastingAfter = time.Duration(min(f.number(), math.MaxInt64))
+		case 'L':
+			req.Lasting = time.Duration(min(f.number(), math.MaxInt64))
 		case 'a':
 			req.Credentials.Authorization = string(v)
 		case 'f':
@@ -242,13 +271,16 @@ func cutField(v []byte) Field {
 
 // appendEvent writes what a round tells its client next.
 func appendEvent(ev *Event) []byte {
-	if ev.Outcome == nil {
+	o, form := ev.Outcome, formOutcome
+	if ev.Standing != nil {
+		o, form = ev.Standing, formStanding
+	}
+	if o == nil {
 		f := newFields(formNote, len(ev.Notification))
 		f.bytes('n', ev.Notification)
 		return f
 	}
-	o := ev.Outcome
-	f := newFields(formOutcome, len(o.Result)+len(o.Error)+len(o.State)+len(o.ServerInfo))
+	f := newFields(form, len(o.Result)+len(o.Error)+len(o.State)+len(o.ServerInfo))
 	f.text('m', o.Method)
 	f.bytes('r', o.Result)
 	f.bytes('e', o.Error)
@@ -262,6 +294,19 @@ func appendEvent(ev *Event) []byte {
 	f.number('t', uint64(o.Cache.TTLMillis))
 	f.text('c', o.Cache.Scope)
 	f.bytes('b', o.Subscription)
+	if s := o.Standing; s != nil {
+		f.bytes('H', s.Handle)
+		f.number('S', uint64(s.Status))
+		f.text('M', s.Message)
+		f.number('B', uint64(s.Born.UnixMilli()))
+		f.number('G', uint64(s.Changed.UnixMilli()))
+		f.number('L', uint64(s.TTL))
+		f.number('A', uint64(s.Away))
+		f.number('W', uint64(s.Waiting))
+		if s.Failure != nil {
+			f.bytes('F', appendEnd(s.Failure))
+		}
+	}
 	return f
 }
 
@@ -331,6 +376,9 @@ func readEvent(message []byte) (Event, error) {
 	case formOutcome:
 		ev.Outcome = new(Outcome)
 		take = ev.Outcome.take
+	case formStanding:
+		ev.Standing = new(Outcome)
+		take = ev.Standing.take
 	case formRefusal:
 		r := new(Refusal)
 		take, end = r.take, r
@@ -360,10 +408,13 @@ func readEvent(message []byte) (Event, error) {
 			return Event{}, errWire
 		}
 		return Event{}, to
+	case formEnded:
+		return Event{}, ErrEnded
 	default:
 		return Event{}, errWire
 	}
-	if !readFields(rest, take) || ev.Outcome == nil && ev.Notification == nil && end == nil {
+	if !readFields(rest, take) || ev.Outcome == nil && ev.Standing == nil && ev.Notification == nil && end == nil ||
+		ev.Standing != nil && ev.Standing.Standing == nil {
 		return Event{}, errWire
 	}
 	return ev, end
@@ -397,6 +448,36 @@ func (o *Outcome) take(f item) {
 		o.Cache.Scope = string(f.value)
 	case 'b':
 		o.Subscription = f.value
+	case 'H':
+		o.Standing = &Standing{Handle: f.value, Born: time.UnixMilli(0), Changed: time.UnixMilli(0)}
+	default:
+		if o.Standing != nil {
+			o.Standing.take(f)
+		}
+	}
+}
+
+func (s *Standing) take(f item) {
+	switch f.tag {
+	case 'S':
+		s.Status = mcp.TaskStatus(min(f.number(), uint64(mcp.TaskCancelled)))
+	case 'M':
+		s.Message = string(f.value)
+	case 'B':
+		s.Born = time.UnixMilli(int64(f.number()))
+	case 'G':
+		s.Changed = time.UnixMilli(int64(f.number()))
+	case 'L':
+		s.TTL = time.Duration(min(f.number(), math.MaxInt64))
+	case 'A':
+		s.Away = time.Duration(min(f.number(), math.MaxInt64))
+	case 'W':
+		s.Waiting = int(min(f.number(), math.MaxInt32))
+	case 'F':
+		var to away
+		if _, s.Failure = readEvent(f.value); errors.Is(s.Failure, errWire) || errors.As(s.Failure, &to) {
+			s.Failure = refuse(ReasonInternal, "")
+		}
 	}
 }
 
@@ -420,7 +501,9 @@ func (u *Unauthorized) take(f item) {
 	case 's':
 		u.Status = int(f.number())
 	case 'a':
-		u.Authenticate = append(u.Authenticate, string(f.value))
+		if len(f.value) > 0 { // none is sent empty
+			u.Authenticate = append(u.Authenticate, string(f.value))
+		}
 	case 'b':
 		u.Body = append([]byte(nil), f.value...)
 	case 'c':

@@ -21,6 +21,7 @@ func fullRequest() *Request {
 		Upstream: "up", Method: mcp.MethodToolsCall, ID: []byte(`"1"`), Name: []byte("n"), Params: []byte(`{"name":"n","arguments":{"a":1}}`),
 		Args: []byte(`{"a":1}`), NullArgs: true, Meta: []byte(`{"m":1}`), ClientInfo: []byte(`{"name":"c"}`), Capabilities: []byte(`{"roots":{}}`),
 		LogLevel: mcp.LevelWarning, ProgressToken: []byte("7"), InputResponses: []byte(`{"k":{}}`), RequestState: []byte("state"),
+		Wrapped: true, Carried: true, Hold: 20 * time.Second, Lasting: time.Hour, LastingAfter: time.Second, Stays: true, Away: time.Minute, Original: []byte("5"),
 		Credentials:     Credentials{Authorization: "Bearer x", Forward: []Field{{"X-A", "1"}, {"X-B", ""}}},
 		PrincipalHeader: "me", Headers: paramFields{{"Mcp-Param-A", "1"}, {"Mcp-Param-B", "ü"}},
 	}
@@ -33,6 +34,12 @@ func events() []Event {
 		{Outcome: &Outcome{Method: "m", Result: []byte(`{"r":1}`), ServerInfo: []byte(`{}`), Cache: Cache{TTLMillis: 1 << 40, Scope: "private"}, Subscription: []byte("1")}},
 		{Outcome: &Outcome{Method: "m", Error: []byte(`{"code":-7}`)}},
 		{Outcome: &Outcome{Method: "m", State: []byte("s")}},
+		{Outcome: &Outcome{Method: "m", State: []byte("h"), Standing: &Standing{
+			Handle: []byte("h"), Status: mcp.TaskWorking, Message: "w", Born: time.UnixMilli(1), Changed: time.UnixMilli(2), TTL: time.Hour, Away: time.Minute, Waiting: 3,
+		}}},
+		{Standing: &Outcome{Inputs: []Input{{"a", "m1", []byte(`{}`)}}, Standing: &Standing{
+			Handle: []byte("h"), Status: mcp.TaskFailed, Born: time.UnixMilli(1), Changed: time.UnixMilli(2), TTL: 1, Failure: &Refusal{Reason: ReasonCallLost, Detail: "d"},
+		}}},
 		{Outcome: &Outcome{Method: "m", State: []byte("s"), Inputs: []Input{{"a", "m1", []byte(`{}`)}, {"b", "m2", []byte(`{"x":1}`)}}}},
 	}
 }
@@ -91,6 +98,9 @@ func TestWireRoundTrip(t *testing.T) {
 		if _, got := readEvent(appendEnd(want)); !reflect.DeepEqual(got, want) {
 			t.Errorf("got %#v, want %#v", got, want)
 		}
+	}
+	if _, err := readEvent(newFields(formEnded, 0)); !errors.Is(err, ErrEnded) {
+		t.Errorf("got %v", err)
 	}
 	// What is no answer of ours is not told; its detail is for the log.
 	var refusal *Refusal
@@ -271,7 +281,7 @@ func FuzzWire(f *testing.F) {
 			if _, again := readEvent(appendEnd(err)); !reflect.DeepEqual(again, err) {
 				t.Errorf("%#v became %#v", err, again)
 			}
-		case form == formNote || form == formOutcome:
+		case form == formNote || form == formOutcome || form == formStanding:
 			again, err := readEvent(appendEvent(&ev))
 			if err != nil || !reflect.DeepEqual(again, ev) {
 				t.Errorf("%+v became %+v, %v", ev.Outcome, again.Outcome, err)

@@ -26,6 +26,7 @@ type Config struct {
 	State     State      `koanf:"state"`
 	Bus       Bus        `koanf:"bus"`
 	Listeners Listeners  `koanf:"listeners"`
+	Dialects  Dialects   `koanf:"dialects"`
 	Shutdown  Shutdown   `koanf:"shutdown"`
 }
 
@@ -64,6 +65,7 @@ type Upstream struct {
 	Resolve        bool              `koanf:"resolve" doc:"each address that the URL's host name resolves to is an endpoint; looked up again every upstream.resolve_every"`
 	Protocol       string            `koanf:"protocol" oneof:"auto legacy modern" doc:"whether the server is legacy, or modern (its requests pass through unchanged); auto: each endpoint is asked once, and again when its answers do not fit"`
 	Path           string            `koanf:"path" form:"path" doc:"path that clients use; unique"`
+	Dialect        string            `koanf:"dialect" oneof:"mrtr incomplete-result dependent-requests saga resume-token resumable" doc:"the dialect of a request that neither names one nor shows one by its form"`
 	Headers        map[string]string `koanf:"headers" form:"headers" secret:"true" doc:"header fields sent to the server with every request"`
 	ForwardHeaders []string          `koanf:"forward_headers" form:"forward" doc:"names of a client's header fields that go to the server, beside Authorization"`
 	Cache          Cache             `koanf:"cache"`
@@ -122,7 +124,7 @@ type Calls struct {
 	MaxParked             int           `koanf:"max_parked" min:"1" max:"10000000" doc:"parked calls"`
 	MaxParkedPerPrincipal int           `koanf:"max_parked_per_principal" min:"1" max:"10000000" doc:"parked calls of one principal"`
 	MaxReleased           int           `koanf:"max_released" min:"1" max:"100000000" doc:"parked calls whose connections were let go (calls.release_after)"`
-	MaxRounds             int           `koanf:"max_rounds" min:"1" max:"1000000" doc:"rounds of one call"`
+	MaxRounds             int           `koanf:"max_rounds" min:"1" max:"1000000" doc:"rounds of one call that end with a question"`
 	MaxInputs             int           `koanf:"max_inputs" min:"1" max:"10000" doc:"open input requests of one call"`
 	MaxHold               time.Duration `koanf:"max_hold" min:"0s" max:"24h" doc:"how long one HTTP request of a call that may be asked something is held before the client is told to come back with a request state; 0: as long as it takes"`
 	ReleaseAfter          time.Duration `koanf:"release_after" min:"0s" max:"24h" doc:"how long a parked call keeps its connection to the server where the server can go on with the stream (event ids); 0: until its end"`

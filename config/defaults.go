@@ -82,7 +82,21 @@ func Defaults() *Config {
 			MaxStreams:   16384,
 		},
 		Listeners: Listeners{Max: 10000, MaxPerPrincipal: 256, MaxURIs: 256},
-		Shutdown:  Shutdown{Grace: 30 * time.Second},
+		Dialects: Dialects{
+			IncompleteResult:  Draft{Enabled: true, Capabilities: []string{"elicitation", "sampling"}},
+			DependentRequests: Asking{Enabled: true, Capabilities: []string{"elicitation", "sampling"}},
+			Saga:              Asking{Enabled: true, Capabilities: []string{"elicitation", "sampling"}},
+			ResumeToken:       Polled{Enabled: true, After: 20 * time.Second},
+			Resumable: Resumable{
+				Enabled: true, Capabilities: []string{"elicitation", "sampling"},
+				MaxWait: 5 * time.Minute, MaxMessages: 256, MaxBytes: 256 << 10,
+			},
+			Tasks: Tasks{
+				Enabled: true, Required: TasksServe, After: 20 * time.Second, TTL: time.Hour, Poll: time.Second,
+				Max: 20000, MaxPerPrincipal: 2000,
+			},
+		},
+		Shutdown: Shutdown{Grace: 30 * time.Second},
 	}
 }
 
@@ -94,6 +108,7 @@ func DefaultUpstream() Upstream {
 		Transport: TransportAuto,
 		Protocol:  ProtocolAuto,
 		Path:      "/mcp",
+		Dialect:   DialectMRTR,
 		Cache:     Cache{Scope: ScopePrivate},
 	}
 }

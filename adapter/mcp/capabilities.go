@@ -57,13 +57,13 @@ func ParseCapabilities(raw []byte) (*Capabilities, error) {
 
 // legacyCapabilities leaves out what must not reach a legacy server (see
 // differences): its own tasks, and the extension that replaces them, which a
-// modern client speaks; and that it would be told when the roots change.
+// modern client speaks; what a proposal has for the client's way to us; and that it would be told when the roots change.
 func legacyCapabilities(raw []byte) ([]byte, error) {
 	text := []byte{'{'}
 	for c := jsonrpc.Object(raw); c.Next(); {
 		value := c.Value()
 		switch string(c.Name()) {
-		case "tasks":
+		case "tasks", CapabilityResumable:
 			continue
 		case "roots":
 			value = without(value, "listChanged")

@@ -22,6 +22,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/holdfast-mcp/holdfast/adapter"
+	"github.com/holdfast-mcp/holdfast/adapter/dialect"
 	"github.com/holdfast-mcp/holdfast/adapter/legacy"
 	"github.com/holdfast-mcp/holdfast/adapter/legacy/child"
 	"github.com/holdfast-mcp/holdfast/adapter/state"
@@ -64,7 +65,11 @@ func serve(ctx context.Context, c *config.Config, environ []string, std *streams
 		return err
 	}
 	defer guard.Close()
-	engine, resolving, err := newEngine(ctx, c, environ, guard, replica, peers, ring, log, registry)
+	var spoken *dialect.Set // over standard input and output, MRTR alone
+	if std == nil {
+		spoken = dialects(&c.Dialects, c.Calls.MaxDuration+c.Calls.ParkTTL)
+	}
+	engine, resolving, err := newEngine(ctx, c, environ, guard, replica, peers, spoken, ring, log, registry)
 	if err != nil {
 		return err
 	}
@@ -83,7 +88,7 @@ func serve(ctx context.Context, c *config.Config, environ []string, std *streams
 		server := stdio.New(stdioSettings(c), downstream.Behind(engine), std.in, std.out, log)
 		front, run = server, server.Serve
 	} else {
-		server := proxy.New(proxySettings(c), downstream.Behind(engine), log, registry)
+		server := proxy.New(proxySettings(c, spoken), downstream.Behind(engine), log, registry)
 		front = server
 		listener, err := net.Listen("tcp", c.Listen)
 		if err != nil {
@@ -178,7 +183,7 @@ func shutdown(ctx context.Context, c config.Shutdown, engine *adapter.Engine, fr
 	return nil
 }
 
-func newEngine(ctx context.Context, c *config.Config, environ []string, guard *child.Guard, replica string, peers *link, ring *state.Ring, log zerolog.Logger, reg prometheus.Registerer) (*adapter.Engine, []*names, error) {
+func newEngine(ctx context.Context, c *config.Config, environ []string, guard *child.Guard, replica string, peers *link, spoken *dialect.Set, ring *state.Ring, log zerolog.Logger, reg prometheus.Registerer) (*adapter.Engine, []*names, error) {
 	var upstreams []adapter.Upstream
 	var resolving []*names
 	for _, u := range c.Upstreams {
@@ -225,6 +230,10 @@ func newEngine(ctx context.Context, c *config.Config, environ []string, guard *c
 		OwnKey: c.State.KeyFile == "" && len(c.State.Keys) == 0,
 		Bus:    peers, BusRequired: c.Bus.Required, ParamHeaders: proxy.ParamHeaders,
 		Buffer: c.Stream.Buffer, BufferBytes: int(c.Stream.BufferBytes),
+		MaxLasting: c.Dialects.Tasks.Max, MaxLastingPerPrincipal: c.Dialects.Tasks.MaxPerPrincipal,
+		MaxUndelivered: c.Dialects.Resumable.MaxMessages, MaxUndeliveredBytes: int(c.Dialects.Resumable.MaxBytes),
+		LastingOnly:  c.Dialects.Tasks.Enabled && c.Dialects.Tasks.Required == config.TasksRefuse,
+		Extensions:   extensions(&c.Dialects, spoken),
 		MaxListeners: c.Listeners.Max, MaxListenersPerPrincipal: c.Listeners.MaxPerPrincipal, MaxURIs: c.Listeners.MaxURIs,
 	}
 	switch c.Sessions.Scope {
@@ -342,15 +351,15 @@ func commandSettings(c *config.Config, u config.Upstream, environ []string) (com
 // than requests.
 const upstreamDepth = 512
 
-func proxySettings(c *config.Config) proxy.Settings {
+func proxySettings(c *config.Config, spoken *dialect.Set) proxy.Settings {
 	s := proxy.Settings{
 		Origins: c.HTTP.AllowedOrigins, Hosts: c.Hosts(), PrincipalHeader: c.Principal.Header,
 		MaxBody: int(c.HTTP.MaxBody), MaxHeader: int(c.HTTP.MaxHeader), MaxDepth: c.HTTP.MaxDepth, MaxConnections: c.HTTP.MaxConnections,
 		ReadTimeout: c.HTTP.ReadTimeout, WriteTimeout: c.HTTP.WriteTimeout, IdleTimeout: c.HTTP.IdleTimeout,
-		StreamAfter: c.Stream.After, KeepAlive: c.Stream.KeepAlive,
+		StreamAfter: c.Stream.After, KeepAlive: c.Stream.KeepAlive, Dialects: spoken,
 	}
 	for _, u := range c.Upstreams {
-		s.Routes = append(s.Routes, proxy.Route{Path: u.Path, Upstream: u.Name, Forward: u.ForwardHeaders})
+		s.Routes = append(s.Routes, proxy.Route{Path: u.Path, Upstream: u.Name, Dialect: u.Dialect, Forward: u.ForwardHeaders})
 	}
 	return s
 }
@@ -362,7 +371,7 @@ func stdioSettings(c *config.Config) stdio.Settings {
 	return stdio.Settings{
 		Upstream: c.Upstreams[0].Name, Principal: "\x00user " + strconv.Itoa(os.Getuid()),
 		MaxLine: int(c.HTTP.MaxBody), MaxDepth: c.HTTP.MaxDepth, MaxRequests: c.Stdio.MaxRequests,
-		WriteTimeout: c.HTTP.WriteTimeout,
+		WriteTimeout: c.HTTP.WriteTimeout, Dialects: stdioDialects(&c.Dialects),
 	}
 }
 

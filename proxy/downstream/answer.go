@@ -47,6 +47,7 @@ var answers = []Answer{
 	{adapter.ReasonMethodNotFound, 404, jsonrpc.CodeMethodNotFound, "the revision or the server has no such method"},
 	{adapter.ReasonHeaderMismatch, 400, mcp.CodeHeaderMismatch, "a header that mirrors the body is missing, repeated, malformed or differs from the body"},
 	{adapter.ReasonMissingCapability, 400, mcp.CodeMissingCapability, "the server asked for something that the client did not declare; `data.requiredCapabilities` says what"},
+	{adapter.ReasonDialect, 400, jsonrpc.CodeInvalidRequest, "`Holdfast-Dialect` names no dialect, or the request is of one that is switched off (`dialects`)"},
 
 	{adapter.ReasonStateInvalid, 400, jsonrpc.CodeInvalidParams, "the request state was changed, cut, or never came from here"},
 	{adapter.ReasonStateUnknown, 400, jsonrpc.CodeInvalidParams, "the request state was sealed with a key that this replica lacks"},
@@ -160,6 +161,16 @@ func ReplyToRefusal(refusal *adapter.Refusal) Reply {
 		r.Unexpected = refusal.Err
 	}
 	return r
+}
+
+// Explain puts into an outcome why a lasting call has failed, where that was not
+// the server's word.
+func Explain(o *adapter.Outcome) {
+	if o.Standing == nil || o.Standing.Failure == nil {
+		return
+	}
+	reply := ReplyTo(o.Standing.Failure)
+	o.Error, o.Standing.Failure = jsonrpc.Get(jsonrpc.AppendError(nil, []byte("0"), &reply.Err), "error"), nil
 }
 
 // StatusOf gives a JSON-RPC error its HTTP status (spec 2026-07-28,

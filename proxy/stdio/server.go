@@ -12,7 +12,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-mcp/holdfast/adapter"
-	"github.com/holdfast-mcp/holdfast/adapter/dialect"
 	"github.com/holdfast-mcp/holdfast/adapter/jsonrpc"
 	"github.com/holdfast-mcp/holdfast/adapter/mcp"
 	"github.com/holdfast-mcp/holdfast/proxy/downstream"
@@ -22,7 +21,6 @@ import (
 type Server struct {
 	settings Settings
 	engine   downstream.Engine
-	dialect  dialect.Dialect
 	log      zerolog.Logger
 	in       io.ReadCloser
 	out      *output
@@ -42,7 +40,7 @@ type Server struct {
 // when its stream is closed from another goroutine. Shutdown closes them.
 func New(settings Settings, engine downstream.Engine, in io.ReadCloser, out io.WriteCloser, log zerolog.Logger) *Server {
 	return &Server{
-		settings: settings, engine: engine, dialect: dialect.MRTR{}, log: log,
+		settings: settings, engine: engine, log: log,
 		in: in, out: newOutput(out, settings.WriteTimeout), inFlight: map[string]*request{},
 	}
 }

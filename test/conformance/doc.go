@@ -1,5 +1,6 @@
 // Command conformance runs the official MCP conformance suite against Holdfast
-// in front of a legacy server (test/fixture/conformanceserver), prints what came
+// in front of a legacy server (test/fixture/conformanceserver), and the scenarios
+// of the tasks extension in front of another (test/fixture/taskserver), prints what came
 // of every scenario, and fails unless all that revision 2026-07-28 requires of a
 // server passes, warnings counting as failures, plus the scenarios in [extras].
 //

@@ -84,17 +84,26 @@ func conform(ctx context.Context, direct bool, replicas int, url string, timeout
 	if err := os.MkdirAll(results, 0o755); err != nil {
 		return false, err
 	}
+	tasks := url
 	if url == "" {
 		stage, err := raise(ctx, root, results, direct, replicas)
 		if err != nil {
 			return false, err
 		}
 		defer func() { err = errors.Join(err, stage.lower()) }()
-		url = stage.url
+		url, tasks = stage.url, stage.tasks
 	}
 	began := time.Now()
-	if err := runSuite(ctx, home, results, url, timeout); err != nil {
+	if err := runSuite(ctx, home, results, timeout, "--url", url, "--requirements", revision); err != nil {
 		return false, err
+	}
+	for _, scenario := range wanted.tasks() {
+		if tasks == "" {
+			break
+		}
+		if err := runSuite(ctx, home, results, timeout, "--url", tasks, "--scenario", scenario, "--spec-version", revision, "--force"); err != nil {
+			return false, err
+		}
 	}
 	outcomes, err := readOutcomes(results, wanted)
 	if err != nil {

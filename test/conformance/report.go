@@ -13,7 +13,7 @@ func report(out io.Writer, wanted requirements, outcomes map[string]outcome) boo
 	mandatory := slices.Concat(wanted.required, extras)
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "SCENARIO\tRESULT\tPASSED\tFAILED\tWARNED\tSKIPPED")
-	for _, scenario := range mandatory {
+	for _, scenario := range slices.Concat(mandatory, wanted.tasks()) {
 		o := outcomes[scenario]
 		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%d\n", scenario, verdict(o),
 			o.count("SUCCESS"), o.count("FAILURE"), o.count("WARNING"), o.count("SKIPPED"))
@@ -43,7 +43,8 @@ func report(out io.Writer, wanted requirements, outcomes map[string]outcome) boo
 
 	required := count(wanted.required, outcomes)
 	extra := count(extras, outcomes)
-	fmt.Fprintf(out, "\n%d of %d required, %d of %d extra\n", required, len(wanted.required), extra, len(extras))
+	fmt.Fprintf(out, "\n%d of %d required, %d of %d extra, %d of %d of tasks\n", required, len(wanted.required), extra, len(extras),
+		count(wanted.tasks(), outcomes), len(wanted.tasks()))
 	return explained && required == len(wanted.required) && extra == len(extras)
 }
 
@@ -53,6 +54,8 @@ func verdict(o outcome) string {
 		return "pass"
 	case !o.ran:
 		return "DID NOT RUN"
+	case len(o.checks) > 0 && o.count("SKIPPED") == len(o.checks):
+		return "skip"
 	case o.count("FAILURE") == 0 && o.count("WARNING") > 0:
 		return "WARN"
 	default:

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -26,6 +27,17 @@ type requirements struct {
 }
 
 // all are the scenarios of a run, in the suite's order.
+// tasks are the scenarios of the extension io.modelcontextprotocol/tasks. They run
+// once more, against the server that has tasks; that run counts.
+func (r requirements) tasks() (names []string) {
+	for _, scenario := range r.notScored {
+		if strings.HasPrefix(scenario, "tasks-") {
+			names = append(names, scenario)
+		}
+	}
+	return names
+}
+
 func (r requirements) all() []string { return slices.Concat(r.required, r.notScored) }
 
 func readRequirements(home string) (requirements, error) {
@@ -61,16 +73,15 @@ func parseRequirements(text []byte) (requirements, error) {
 
 // runSuite runs all scenarios. Its exit code says nothing that the records do
 // not say, so only a suite that did not run is an error.
-func runSuite(ctx context.Context, home, results, url string, timeout time.Duration) error {
-	log, err := os.Create(filepath.Join(results, "suite.log"))
+func runSuite(ctx context.Context, home, results string, timeout time.Duration, flags ...string) error {
+	log, err := os.OpenFile(filepath.Join(results, "suite.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	suite := exec.CommandContext(ctx, nodePath(home), suitePath(home, "dist", "index.js"),
-		"server", "--url", url, "--requirements", revision, "-o", results)
+	suite := exec.CommandContext(ctx, nodePath(home), append([]string{suitePath(home, "dist", "index.js"), "server", "-o", results}, flags...)...)
 	suite.Stdout, suite.Stderr = log, log
 	err = suite.Run()
 	var ended *exec.ExitError

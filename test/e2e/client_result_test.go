@@ -45,7 +45,8 @@ func TestDiscover(t *testing.T) {
 	result := h.Send(t, Request("server/discover", nil)).Completes(t)
 	same(t, "supportedVersions", result["supportedVersions"], `["2026-07-28"]`)
 	same(t, "capabilities", result["capabilities"],
-		`{"tools":{"listChanged":true},"resources":{"subscribe":true},"logging":{},"experimental":{"x":{"y":1}}}`)
+		`{"tools":{"listChanged":true},"resources":{"subscribe":true},"logging":{},"experimental":{"x":{"y":1}},
+		"extensions":{"io.modelcontextprotocol/tasks":{},"dev.holdfast/dialects":{"incomplete-result":{},"dependent-requests":{},"saga":{},"resume-token":{}}}}`)
 	same(t, "instructions", result["instructions"], `"Ask nicely."`)
 	same(t, "serverInfo", serverInfo(result), rawserverInfo)
 	same(t, "ttlMs", result["ttlMs"], `0`)

@@ -62,7 +62,8 @@ func serve(t *testing.T) addresses {
 		web.CloseClientConnections()
 		web.Close()
 	})
-	process := exec.Command(binary, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--upstream", web.URL+"/mcp")
+	process := exec.Command(binary, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--upstream", web.URL+"/mcp",
+		"--dialects.resume-token.after", "1s", "--dialects.tasks.after", "1s") // as the page has it
 	process.Env = environment()
 	stderr, err := process.StderrPipe()
 	if err != nil {

@@ -93,7 +93,23 @@ func fromModern(o peer.Outcome) (peer.Outcome, error) {
 		}
 		delete(result, "supportedVersions")
 		result["serverInfo"] = info // where the legacy revision has it
+		result["capabilities"] = withoutDialects(result["capabilities"])
 	}
 	o.Result = result
 	return o, nil
+}
+
+// withoutDialects takes off what server/discover says of Holdfast itself.
+func withoutDialects(capabilities any) any {
+	all, _ := capabilities.(map[string]any)
+	extensions, ok := all["extensions"].(map[string]any)
+	if !ok {
+		return capabilities
+	}
+	all, extensions = maps.Clone(all), maps.Clone(extensions)
+	delete(extensions, "dev.holdfast/dialects")
+	if all["extensions"] = extensions; len(extensions) == 0 {
+		delete(all, "extensions")
+	}
+	return all
 }

@@ -1,0 +1,258 @@
+package adapter
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/holdfast-mcp/holdfast/adapter/legacy"
+	"github.com/holdfast-mcp/holdfast/adapter/mcp"
+	"github.com/holdfast-mcp/holdfast/test/fixture/rawserver"
+)
+
+// nothing drives the round for a moment in which it must have nothing to tell.
+func (v *visit) nothing(t *testing.T) {
+	t.Helper()
+	if ev, err := v.Next(time.Now().Add(30 * time.Millisecond)); !errors.Is(err, ErrDeadline) {
+		t.Fatalf("told %+v, %v", ev, err)
+	}
+}
+
+// confirms waits until the owner knows that all was told that a round was given.
+func (r *rig) confirms(handle string) {
+	r.t.Helper()
+	c := r.calls.get(r.callOf(&Outcome{State: []byte(handle)}))
+	eventually(r.t, "the confirmation", func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		round := c.lasting.following.round
+		return round != nil && len(round.unsure) == 0
+	})
+}
+
+// unfollowed waits until the owner knows that nobody follows.
+func (r *rig) unfollowed(handle string) {
+	r.t.Helper()
+	c := r.calls.get(r.callOf(&Outcome{State: []byte(handle)}))
+	eventually(r.t, "the end of the round", func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.lasting.following.round == nil
+	})
+}
+
+// A call is followed, answered, looked at and cancelled at any replica; what its
+// client was told is told once, wherever it comes back.
+func TestFollowingAtAnotherReplica(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 3)
+	steps := make(chan string, 16)
+	f.raw.Tool("t", stepwise(steps))
+	v, handle := f.rigs[0].handleFirst(toolCall("t").followed(time.Hour))
+	v.nothing(t)
+	v.Gone()
+	v.close()
+	steps <- "p1"
+	steps <- "p2"
+	eventually(t, "what waits", func() bool { return f.rigs[1].stands(handle) == "working 2" })
+	v = f.rigs[1].mustBegin(ofFollower(mcp.MethodResume, handle))
+	v.hear(t, "p1 p2")
+	v.nothing(t)
+	f.rigs[0].confirms(handle)
+	steps <- "p3"
+	v.hear(t, "p3") // and its client is gone before it has gone out
+	v.Gone()
+	v.close()
+	f.rigs[0].unfollowed(handle)
+	steps <- "?a"
+	v = f.rigs[2].mustBegin(ofFollower(mcp.MethodResume, handle))
+	v.hear(t, "p3 ?elicitation-1")
+	f.rigs[1].play(answerOf(handle, posted("elicitation-1", "a", "A")))
+	w := f.rigs[1].mustBegin(ofFollower(mcp.MethodResume, handle)) // the newest follows
+	w.nothing(t)
+	v.hear(t, "end")
+	v.close()
+	for _, step := range []string{"p4", "p5", "p6", "p7", "p8", "p9", "="} { // more than the window
+		steps <- step
+	}
+	w.hear(t, "p4 p5 p6 p7 p8 p9 =A")
+	w.close()
+	if n := f.raw.ToolCalls("t"); n != 1 {
+		t.Errorf("the tool was called %d times", n)
+	}
+	v, handle = f.rigs[0].handleFirst(toolCall("t").followed(time.Hour))
+	f.rigs[2].play(ofFollower(mcp.MethodCancel, handle))
+	v.hear(t, "end")
+	v.close()
+	f.raw.WaitCount(mcp.NotifyCancelled, 1)
+	if got := f.rigs[1].stands(handle); got != "cancelled 0" {
+		t.Errorf("stands %s", got)
+	}
+}
+
+// A first round that goes to the replica which keeps the session is followed
+// there.
+func TestFollowingThroughTheHome(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 3, oneStream)
+	steps := make(chan string, 16)
+	f.raw.Tool("t", stepwise(steps))
+	q := toolCall("t").followed(time.Hour)
+	home, others := f.keeper(q)
+	v, handle := others[0].handleFirst(q)
+	steps <- "p1"
+	v.hear(t, "p1")
+	v.nothing(t)
+	home.confirms(handle)
+	v.Gone()
+	v.close()
+	steps <- "?a"
+	v = others[1].mustBegin(ofFollower(mcp.MethodResume, handle))
+	v.hear(t, "?elicitation-1")
+	others[0].play(answerOf(handle, posted("elicitation-1", "a", "A")))
+	steps <- "p2"
+	steps <- "="
+	v.hear(t, "p2 =A")
+	v.close()
+}
+
+// The owner dies: another replica goes on with the stream, and what was kept comes
+// from the server once more.
+func TestFollowedStreamOutlivesItsOwner(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 2, func(_ *Settings, _ *legacy.Settings, raw *rawserver.Settings) { raw.Prime = true })
+	steps := make(chan string, 16)
+	f.raw.Tool("t", stepwise(steps))
+	v, handle := f.rigs[0].handleFirst(toolCall("t").followed(time.Hour))
+	v.nothing(t)
+	v.Gone()
+	v.close()
+	steps <- "p1"
+	steps <- "?a"
+	eventually(t, "the question", func() bool { return f.rigs[0].stands(handle) == "input_required 2" })
+	f.die(f.rigs[0])
+	f.giveUp()
+	// Its question comes again under another id.
+	f.rigs[1].refused(answerOf(handle, posted("elicitation-1", "a", "A")), ReasonStateStale)
+	v = f.rigs[1].mustBegin(ofFollower(mcp.MethodResume, handle))
+	v.hear(t, "p1")
+	key := v.hears(t)[1:]
+	if key == "elicitation-1" {
+		t.Errorf("asked under the key %s once more", key)
+	}
+	f.rigs[1].play(answerOf(handle, posted(key, "a", "A")))
+	steps <- "p2"
+	steps <- "="
+	v.hear(t, "p2 =A")
+	v.close()
+	if n := f.raw.ToolCalls("t"); n != 1 {
+		t.Errorf("the tool was called %d times", n)
+	}
+}
+
+// Where the server cannot go on, the call runs again if that is harmless: the
+// handle carries its request.
+func TestFollowedCallRunsAgain(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 2, func(s *Settings, _ *legacy.Settings, raw *rawserver.Settings) {
+		s.Replay = ReplayAlways
+		raw.NoEventIDs = true
+	})
+	first := make(chan struct{}, 1)
+	first <- struct{}{}
+	f.raw.Tool("t", func(c *rawserver.Call) {
+		select {
+		case <-first:
+			<-c.Context().Done()
+		default:
+			c.Progress(1, 2)
+			c.Text(c.Argument("a"))
+		}
+	})
+	v, handle := f.rigs[0].handleFirst(toolCall("t").followed(time.Hour).with(func(q *query) { q.params += `,"arguments":{"a":"A"}` }))
+	v.nothing(t)
+	f.die(f.rigs[0])
+	f.giveUp()
+	w := f.rigs[1].mustBegin(ofFollower(mcp.MethodResume, handle))
+	w.hear(t, "p1 =A")
+	w.close()
+	v.Gone()
+	v.close()
+}
+
+// Where it is not, the client is told.
+func TestFollowedCallIsLost(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 2, func(s *Settings, _ *legacy.Settings, raw *rawserver.Settings) {
+		s.Replay = ReplayNever
+		raw.NoEventIDs = true
+	})
+	f.raw.Tool("t", func(c *rawserver.Call) { <-c.Context().Done() })
+	v, handle := f.rigs[0].handleFirst(toolCall("t").followed(time.Hour))
+	f.die(f.rigs[0])
+	f.giveUp()
+	eventually(t, "the end", func() bool { return f.rigs[1].stands(handle) == "failed 0" })
+	w := f.rigs[1].mustBegin(ofFollower(mcp.MethodResume, handle))
+	w.hear(t, "!call_lost")
+	w.close()
+	v.Gone()
+	v.close()
+}
+
+// What a client that is away was not told outlives the call's owner, with the
+// outcome.
+func TestUndeliveredOutlivesItsOwner(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 3)
+	steps := make(chan string, 16)
+	f.raw.Tool("t", stepwise(steps))
+	v, handle := f.rigs[0].handleFirst(toolCall("t").followed(time.Hour))
+	v.nothing(t)
+	v.close()
+	for _, step := range []string{"p1", "p2", "="} {
+		steps <- step
+	}
+	id := f.rigs[0].callOf(&Outcome{State: []byte(handle)})
+	eventually(t, "the copy", func() bool { return f.rigs[1].calls.get(id) != nil || f.rigs[2].calls.get(id) != nil })
+	f.die(f.rigs[0])
+	f.giveUp()
+	if got := f.rigs[2].stands(handle); got != "completed 2" {
+		t.Errorf("stands %s", got)
+	}
+	v = f.rigs[1].mustBegin(ofFollower(mcp.MethodResume, handle))
+	v.hear(t, "p1 p2 =")
+	v.close()
+}
+
+// A replica that stops ends the streams of its clients, who go on elsewhere.
+func TestFollowerOfAReplicaThatStops(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 2, func(_ *Settings, _ *legacy.Settings, raw *rawserver.Settings) { raw.Prime = true })
+	steps := make(chan string, 16)
+	f.raw.Tool("t", stepwise(steps))
+	v, handle := f.rigs[0].handleFirst(toolCall("t").followed(time.Hour))
+	heard := make(chan string, 1)
+	go func() {
+		heard <- v.hears(t)
+		v.close()
+	}()
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		f.rigs[0].end()
+		f.rigs[0].port().goodbye()
+	}()
+	if got := <-heard; got != "end" {
+		t.Errorf("heard %s", got)
+	}
+	w := f.rigs[1].mustBegin(ofFollower(mcp.MethodResume, handle))
+	steps <- "p1"
+	w.hear(t, "p1")
+	steps <- "="
+	w.hear(t, "=")
+	w.close()
+	<-stopped
+	if n := f.raw.ToolCalls("t"); n != 1 {
+		t.Errorf("the tool was called %d times", n)
+	}
+}

@@ -1,0 +1,432 @@
+package adapter
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-mcp/holdfast/adapter/jsonrpc"
+	"github.com/holdfast-mcp/holdfast/adapter/legacy"
+	"github.com/holdfast-mcp/holdfast/adapter/mcp"
+	"github.com/holdfast-mcp/holdfast/test/fixture/rawserver"
+)
+
+// followed is the query of a client that follows its call, and may be away for so
+// long.
+func (q query) followed(away time.Duration) query {
+	return q.with(func(q *query) { q.away, q.lasts, q.token = away, time.Hour, `"p"` })
+}
+
+// ofFollower is a query about the call that a client follows.
+func ofFollower(method string, handle string) query {
+	return query{method: method, state: handle, original: "1"}
+}
+
+func answerOf(handle, responses string) query {
+	return ofFollower(mcp.MethodAnswer, handle).with(func(q *query) { q.responses, q.wrapped = responses, true })
+}
+
+func posted(key, name, value string) string {
+	return `{"` + key + `":{"result":{"action":"accept","content":{"` + name + `":"` + value + `"}}}}`
+}
+
+// hears returns what the client of a round is told next, as a word: handle, pN for
+// progress, -N for so many that are lost, ?key for a question, =text for the
+// result, !reason for an error.
+func (v *visit) hears(t *testing.T) string {
+	t.Helper()
+	ev, err := v.Next(time.Now().Add(20 * time.Second))
+	var refusal *Refusal
+	switch {
+	case errors.Is(err, ErrEnded):
+		return "end"
+	case errors.As(err, &refusal):
+		return "!" + string(refusal.Reason)
+	case err != nil:
+		t.Fatalf("heard %v", err)
+	case ev.Standing != nil && ev.Standing.State != nil:
+		return "handle"
+	case ev.Standing != nil:
+		return "?" + ev.Standing.Inputs[0].Key
+	case ev.Outcome != nil && ev.Outcome.Error != nil:
+		return "=" + string(ev.Outcome.Error)
+	case ev.Outcome != nil:
+		return "=" + ev.Outcome.text(t)
+	}
+	params := jsonrpc.Get(ev.Notification, "params")
+	if dropped := jsonrpc.Get(jsonrpc.Get(params, "data"), "dropped"); dropped != nil {
+		return "-" + string(dropped)
+	}
+	if string(jsonrpc.Get(params, "progressToken")) != `"p"` {
+		t.Errorf("heard %s", ev.Notification)
+	}
+	return "p" + string(jsonrpc.Get(params, "progress"))
+}
+
+// hear checks what the client is told next.
+func (v *visit) hear(t *testing.T, words string) {
+	t.Helper()
+	for _, want := range strings.Fields(words) {
+		if got := v.hears(t); got != want {
+			t.Fatalf("heard %s, want %s of %s", got, want, words)
+		}
+	}
+}
+
+// handleFirst begins a call and returns its handle, which comes first.
+func (r *rig) handleFirst(q query) (*visit, string) {
+	r.t.Helper()
+	v := r.mustBegin(q)
+	ev, err := v.Next(time.Now().Add(20 * time.Second))
+	if err != nil || ev.Standing == nil || ev.Standing.State == nil || ev.Standing.Standing.Away < time.Second {
+		r.t.Fatalf("no handle: %+v, %v", ev, err)
+	}
+	return v, string(ev.Standing.Standing.Handle)
+}
+
+// stands returns how a call stands, and how much its client is yet to be told.
+func (r *rig) stands(handle string) string {
+	r.t.Helper()
+	s := r.play(ofFollower(mcp.MethodStatus, handle)).Standing
+	return fmt.Sprintf("%v %d", s.Status, s.Waiting)
+}
+
+// stepwise is a tool that does as it is told: pN progress, ?name a question, = its
+// result, which is the last answer.
+func stepwise(steps chan string) func(*rawserver.Call) {
+	return func(c *rawserver.Call) {
+		text := ""
+		for {
+			var step string
+			select {
+			case step = <-steps:
+			case <-c.Cancelled():
+				return
+			case <-c.Context().Done():
+				return
+			}
+			switch step[0] {
+			case 'p':
+				c.Progress(float64(step[1]-'0'), 9)
+			case '?':
+				text = c.Ask(mcp.MethodElicit, askFor(step[1:])).Content(step[1:])
+			default:
+				c.Text(text)
+				return
+			}
+		}
+	}
+}
+
+func TestFollowing(t *testing.T) {
+	r := newRig(t)
+	steps := make(chan string, 16)
+	r.raw.Tool("t", stepwise(steps))
+	v, handle := r.handleFirst(toolCall("t").followed(time.Hour))
+	steps <- "p1"
+	v.hear(t, "p1")
+	steps <- "?a"
+	v.hear(t, "?elicitation-1")
+	if got := r.stands(handle); got != "input_required 0" {
+		t.Errorf("stands %s", got)
+	}
+	r.play(answerOf(handle, posted("elicitation-1", "a", "A")))
+	steps <- "p2"
+	v.hear(t, "p2")
+	steps <- "="
+	v.hear(t, "=A")
+	v.close()
+	if got := r.stands(handle); got != "completed 0" {
+		t.Errorf("stands %s", got)
+	}
+	for range 2 { // the outcome may be asked for again
+		v := r.mustBegin(ofFollower(mcp.MethodResume, handle))
+		v.hear(t, "=A")
+		v.close()
+	}
+	r.play(answerOf(handle, posted("elicitation-1", "a", "A"))) // it has been taken
+}
+
+// Who is quick is answered at once: there is nothing to come back for.
+func TestQuickCallIsNotFollowed(t *testing.T) {
+	r := newRig(t)
+	r.raw.Tool("t", func(c *rawserver.Call) { c.Progress(1, 2); c.Text("done") })
+	v := r.mustBegin(toolCall("t").followed(time.Hour).with(func(q *query) { q.token = "" }))
+	v.hear(t, "=done")
+	v.close()
+}
+
+// What the client has not been told is told once, and in order.
+func TestFollowerComesBack(t *testing.T) {
+	r := newRig(t)
+	steps := make(chan string, 16)
+	r.raw.Tool("t", stepwise(steps))
+	v, handle := r.handleFirst(toolCall("t").followed(time.Hour))
+	steps <- "p1"
+	v.hear(t, "p1")
+	ask := func() { // so that p1 is known to be told
+		if _, err := v.Next(time.Now().Add(time.Millisecond)); !errors.Is(err, ErrDeadline) {
+			t.Fatal(err)
+		}
+	}
+	ask()
+	v.Gone()
+	v.close()
+	for _, step := range []string{"p2", "p3", "?a"} {
+		steps <- step
+	}
+	eventually(t, "the question", func() bool { return r.stands(handle) == "input_required 3" })
+	v = r.mustBegin(ofFollower(mcp.MethodResume, handle))
+	v.hear(t, "p2 p3")
+	v.Gone() // p3 may not have gone out
+	v.close()
+	v = r.mustBegin(ofFollower(mcp.MethodResume, handle))
+	v.hear(t, "p3 ?elicitation-1")
+	ask()
+	v.close()
+	v = r.mustBegin(ofFollower(mcp.MethodResume, handle))
+	v.hear(t, "?elicitation-1") // until it is answered
+	r.play(answerOf(handle, posted("elicitation-1", "a", "A")))
+	r.play(answerOf(handle, posted("elicitation-1", "a", "B"))) // twice: the first counts
+	v.close()
+	steps <- "="
+	eventually(t, "the end", func() bool { return r.stands(handle) == "completed 0" })
+	v = r.mustBegin(ofFollower(mcp.MethodResume, handle))
+	v.hear(t, "=A")
+	v.close()
+	if n := r.raw.ToolCalls("t"); n != 1 {
+		t.Errorf("the tool was called %d times", n)
+	}
+}
+
+// More than is kept is told as a gap.
+func TestFollowerIsToldOfOverflow(t *testing.T) {
+	for name, test := range map[string]struct {
+		change change
+		want   string
+	}{
+		"by number": {func(s *Settings, _ *legacy.Settings, _ *rawserver.Settings) { s.MaxUndelivered = 2 }, "-3 p4 p5 ?elicitation-1"},
+		"by bytes":  {func(s *Settings, _ *legacy.Settings, _ *rawserver.Settings) { s.MaxUndeliveredBytes = 1 }, "-4 p5 ?elicitation-1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, test.change)
+			steps := make(chan string, 16)
+			r.raw.Tool("t", stepwise(steps))
+			v, handle := r.handleFirst(toolCall("t").followed(time.Hour))
+			if _, err := v.Next(time.Now().Add(time.Millisecond)); !errors.Is(err, ErrDeadline) {
+				t.Fatal(err)
+			}
+			v.close()
+			for _, step := range []string{"p1", "p2", "p3", "p4", "p5", "?a"} {
+				steps <- step
+			}
+			eventually(t, "the question", func() bool { return r.stands(handle) == "input_required 6" })
+			v = r.mustBegin(ofFollower(mcp.MethodResume, handle))
+			v.hear(t, test.want)
+			r.play(ofFollower(mcp.MethodCancel, handle))
+			v.hear(t, "end")
+			v.close()
+		})
+	}
+}
+
+// One round follows: the newest.
+func TestNewestFollows(t *testing.T) {
+	r := newRig(t)
+	steps := make(chan string, 16)
+	r.raw.Tool("t", stepwise(steps))
+	first, handle := r.handleFirst(toolCall("t").followed(time.Hour))
+	steps <- "p1"
+	first.hear(t, "p1") // and hangs: nobody knows whether that has arrived
+	second := r.mustBegin(ofFollower(mcp.MethodResume, handle))
+	second.hear(t, "p1")
+	first.hear(t, "end")
+	first.close()
+	third := r.mustBegin(ofFollower(mcp.MethodResume, handle))
+	second.Gone()
+	second.close()
+	steps <- "="
+	third.hear(t, "p1 =")
+	third.close()
+}
+
+// A client that does not come back in time has its call cancelled; a word of it is
+// enough to wait longer.
+func TestFollowerStaysAway(t *testing.T) {
+	r := newRig(t)
+	steps := make(chan string, 16)
+	r.raw.Tool("t", stepwise(steps))
+	v, handle := r.handleFirst(toolCall("t").followed(time.Second))
+	if _, err := v.Next(time.Now().Add(1200 * time.Millisecond)); !errors.Is(err, ErrDeadline) { // while it is here, nothing ends
+		t.Fatal(err)
+	}
+	v.close()
+	tick := time.NewTicker(300 * time.Millisecond)
+	defer tick.Stop()
+	for range 5 {
+		<-tick.C
+		if got := r.stands(handle); got != "working 0" {
+			t.Fatalf("stands %s", got)
+		}
+	}
+	r.raw.WaitCount(mcp.NotifyCancelled, 1)
+	if got := r.stands(handle); got != "failed 0" {
+		t.Errorf("stands %s", got)
+	}
+	if r.refused(ofFollower(mcp.MethodResume, handle), ReasonStateExpired).MayHaveRun != true {
+		t.Error("the call has run")
+	}
+}
+
+// A question ends with its call, and the server is told.
+func TestFollowerStaysAwayFromAQuestion(t *testing.T) {
+	r := newRig(t)
+	answered := make(chan string, 1)
+	r.raw.Tool("t", func(c *rawserver.Call) {
+		answered <- string(c.Ask(mcp.MethodElicit, askFor("a")).Result)
+	})
+	v, handle := r.handleFirst(toolCall("t").followed(time.Second))
+	v.hear(t, "?elicitation-1")
+	v.close()
+	if got := <-answered; got != `{"action":"cancel"}` {
+		t.Errorf("the server was answered %s", got)
+	}
+	eventually(t, "the end", func() bool { return r.stands(handle) == "failed 0" })
+}
+
+// Before the client has its handle it has nothing to come back with.
+func TestFollowerLeavesTooSoon(t *testing.T) {
+	r := newRig(t)
+	begun := make(chan struct{})
+	r.raw.Tool("t", func(c *rawserver.Call) { close(begun); <-c.Cancelled() })
+	v := r.mustBegin(toolCall("t").followed(time.Hour))
+	<-begun
+	v.Gone()
+	v.close()
+	r.raw.WaitCount(mcp.NotifyCancelled, 1)
+}
+
+func TestFollowerCancels(t *testing.T) {
+	r := newRig(t)
+	r.raw.Tool("t", func(c *rawserver.Call) { <-c.Cancelled() })
+	v, handle := r.handleFirst(toolCall("t").followed(time.Hour))
+	for range 2 { // it may come twice
+		r.play(ofFollower(mcp.MethodCancel, handle))
+	}
+	v.hear(t, "end")
+	v.close()
+	r.raw.WaitCount(mcp.NotifyCancelled, 1)
+	if got := r.stands(handle); got != "cancelled 0" {
+		t.Errorf("stands %s", got)
+	}
+}
+
+// A handle is good for its caller, its request and its dialect only.
+func TestHandleOfAFollower(t *testing.T) {
+	r := newRig(t)
+	steps := make(chan string, 16)
+	r.raw.Tool("t", stepwise(steps))
+	r.raw.Tool("slow", func(c *rawserver.Call) { <-c.Cancelled() })
+	v, handle := r.handleFirst(toolCall("t").followed(time.Hour))
+	task := r.play(toolCall("slow").lasting()).handle(t)
+	for _, method := range []string{mcp.MethodResume, mcp.MethodStatus, mcp.MethodCancel, mcp.MethodAnswer} {
+		q := ofFollower(method, handle).with(func(q *query) { q.responses, q.wrapped = `{}`, true })
+		r.refused(q.with(func(q *query) { q.auth = "Bearer other" }), ReasonStateForeign)
+		r.refused(q.with(func(q *query) { q.state = strings.Repeat("A", 200) }), ReasonStateInvalid)
+		r.refused(q.with(func(q *query) { q.state = string(task.State) }), ReasonStateForeign)
+		if method != mcp.MethodAnswer {
+			r.refused(q.with(func(q *query) { q.original = `"1"` }), ReasonStateForeign)
+		}
+	}
+	r.refused(about(mcp.MethodTaskGet, &Outcome{State: []byte(handle)}), ReasonStateForeign)
+	r.refused(answerOf(handle, posted("elicitation-1", "a", "A")), ReasonStateStale) // nothing was asked
+	r.play(about(mcp.MethodTaskCancel, task))
+	steps <- "="
+	v.hear(t, "=")
+	v.close()
+}
+
+// An answer that does not fit is asked for again, and an error is one.
+func TestFollowerAnswers(t *testing.T) {
+	r := newRig(t)
+	got := make(chan string, 2)
+	r.raw.Tool("t", func(c *rawserver.Call) {
+		a, b := c.Start(mcp.MethodElicit, askFor("a")), c.Start(mcp.MethodElicit, askFor("b"))
+		got <- a.Wait().Content("a")
+		answer := b.Wait()
+		got <- answer.Error.Message
+		c.Text("done")
+	})
+	v, handle := r.handleFirst(toolCall("t").followed(time.Hour))
+	v.hear(t, "?elicitation-1 ?elicitation-2")
+	r.play(answerOf(handle, `{"elicitation-1":{"result":{"action":"accept","content":{"a":5}}}}`))
+	v.hear(t, "?elicitation-3")
+	r.play(answerOf(handle, posted("elicitation-3", "a", "A")))
+	r.play(answerOf(handle, `{"elicitation-2":{"error":{"code":-1,"message":"no"}}}`))
+	if a, b := <-got, <-got; a != "A" || b != "no" {
+		t.Errorf("the server got %s, %s", a, b)
+	}
+	v.hear(t, "=done")
+	v.close()
+}
+
+// Too many of them are refused before anything is sent.
+func TestTooManyFollow(t *testing.T) {
+	r := newRig(t, func(s *Settings, _ *legacy.Settings, _ *rawserver.Settings) { s.MaxLasting = 1 })
+	steps := make(chan string, 16)
+	r.raw.Tool("t", stepwise(steps))
+	v, _ := r.handleFirst(toolCall("t").followed(time.Hour))
+	r.refused(toolCall("t").followed(time.Hour), ReasonOverload)
+	steps <- "="
+	v.hear(t, "=")
+	v.close()
+	if n := r.raw.ToolCalls("t"); n != 1 {
+		t.Errorf("the tool was called %d times", n)
+	}
+}
+
+// A stream may end before its call: the client comes back (calls.max_hold).
+func TestFollowerIsLetGo(t *testing.T) {
+	r := newRig(t, func(s *Settings, _ *legacy.Settings, _ *rawserver.Settings) { s.MaxHold = 200 * time.Millisecond })
+	steps := make(chan string, 16)
+	r.raw.Tool("t", stepwise(steps))
+	v, handle := r.handleFirst(toolCall("t").followed(time.Hour))
+	v.hear(t, "end")
+	v.close()
+	steps <- "="
+	eventually(t, "the end", func() bool { return r.stands(handle) == "completed 0" })
+	v = r.mustBegin(ofFollower(mcp.MethodResume, handle))
+	v.hear(t, "=")
+	v.close()
+}
+
+// So is a tool that the server runs as a task of its own.
+func TestTaskIsFollowed(t *testing.T) {
+	r := newRig(t, withTasks)
+	r.raw.TaskTool("t", 100, func(task *rawserver.Task) {
+		task.Text(task.Ask(mcp.MethodElicit, askFor("a")).Content("a"))
+	})
+	v, handle := r.handleFirst(toolCall("t").followed(time.Hour))
+	if token, err := r.ring.Open([]byte(handle), r.settings.MaxState); err != nil || token.Task == "" {
+		t.Errorf("the handle does not know the task: %+v, %v", token, err)
+	}
+	v.hear(t, "?elicitation-1")
+	r.play(answerOf(handle, posted("elicitation-1", "a", "A")))
+	v.hear(t, "=A")
+	v.close()
+}
+
+// Prompts and resources are followed as well.
+func TestPromptIsFollowed(t *testing.T) {
+	r := newRig(t)
+	r.raw.Handle(mcp.MethodPromptsGet, func(c *rawserver.Call) {
+		c.Result(`{"content":[{"text":"` + c.Ask(mcp.MethodElicit, askFor("a")).Content("a") + `"}]}`)
+	})
+	v, handle := r.handleFirst(query{method: mcp.MethodPromptsGet, params: `"name":"x"`}.followed(time.Hour))
+	v.hear(t, "?elicitation-1")
+	r.play(answerOf(handle, posted("elicitation-1", "a", "A")))
+	v.hear(t, "=A")
+	v.close()
+}

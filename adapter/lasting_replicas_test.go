@@ -1,0 +1,251 @@
+package adapter
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-mcp/holdfast/adapter/mcp"
+	"github.com/holdfast-mcp/holdfast/test/fixture/rawserver"
+)
+
+// A lasting call is looked at, answered, watched and cancelled at any replica.
+func TestLastingCallAtAnotherReplica(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 3)
+	ready := make(chan struct{})
+	f.raw.Tool("ask", func(c *rawserver.Call) {
+		<-ready
+		c.Text(c.Ask(mcp.MethodElicit, askFor("a")).Content("a"))
+	})
+	begun := f.rigs[0].play(toolCall("ask").lasting()).handle(t)
+	if o := f.rigs[1].served(about(mcp.MethodTaskGet, begun), ServedForwarded); o.Standing.Status != mcp.TaskWorking {
+		t.Errorf("stands %+v", o.Standing)
+	}
+	close(ready)
+	o := f.rigs[1].until(begun, mcp.TaskInputRequired)
+	f.rigs[2].play(about(mcp.MethodTaskUpdate, begun).with(func(q *query) { q.responses = accept(o.Inputs[0].Key, "a", "A") }))
+	if got := f.rigs[2].until(begun, mcp.TaskCompleted).text(t); got != "A" {
+		t.Errorf("got %q", got)
+	}
+	f.raw.Tool("slow", func(c *rawserver.Call) { <-c.Context().Done() })
+	begun = f.rigs[0].play(toolCall("slow").lasting()).handle(t)
+	f.rigs[1].play(about(mcp.MethodTaskCancel, begun))
+	var refusal *Refusal
+	if o := f.rigs[2].until(begun, mcp.TaskCancelled); !errors.As(o.Standing.Failure, &refusal) || refusal.Detail != "the task was cancelled" {
+		t.Errorf("cancelled with %v", o.Standing.Failure)
+	}
+}
+
+// What a lasting call has come to outlives its owner.
+func TestOutcomeOutlivesItsOwner(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 3)
+	release := make(chan struct{})
+	f.raw.Tool("works", func(c *rawserver.Call) { <-release; c.Text("done") })
+	f.raw.Tool("fails", func(c *rawserver.Call) { <-release; c.Error(-32000, "no", "") })
+	f.raw.Tool("slow", func(c *rawserver.Call) { <-c.Context().Done() })
+	owner := f.rigs[0]
+	works := owner.play(toolCall("works").lasting()).handle(t)
+	fails := owner.play(toolCall("fails").lasting()).handle(t)
+	cancelled := owner.play(toolCall("slow").lasting()).handle(t)
+	close(release)
+	owner.until(works, mcp.TaskCompleted)
+	owner.until(fails, mcp.TaskFailed)
+	owner.play(about(mcp.MethodTaskCancel, cancelled))
+	for _, o := range []*Outcome{works, fails, cancelled} { // each has gone to one of the others
+		id := owner.callOf(o)
+		eventually(t, "the copy", func() bool { return f.rigs[1].calls.get(id) != nil || f.rigs[2].calls.get(id) != nil })
+	}
+	f.die(owner)
+	f.giveUp()
+	for _, r := range f.rigs[1:] {
+		if got := r.play(about(mcp.MethodTaskGet, works)).text(t); got != "done" {
+			t.Errorf("got %q", got)
+		}
+		if o := r.play(about(mcp.MethodTaskGet, fails)); o.Standing.Status != mcp.TaskFailed || string(o.Error) != `{"code":-32000,"message":"no"}` {
+			t.Errorf("stands %+v, %s", o.Standing, o.Error)
+		}
+		if o := r.play(about(mcp.MethodTaskGet, cancelled)); o.Standing.Status != mcp.TaskCancelled {
+			t.Errorf("stands %+v", o.Standing)
+		}
+		r.play(about(mcp.MethodTaskCancel, works))
+	}
+}
+
+// A task of the server's outlives the replica that had it; its questions come
+// again with keys that were not there before.
+func TestLastingTaskOutlivesItsOwner(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 2, withTasks)
+	f.raw.TaskTool("ask", 100, func(task *rawserver.Task) {
+		task.Start(mcp.MethodElicit, askFor("a"))
+		task.Forsaken()
+		if task.Start(mcp.MethodElicit, askFor("a")).Wait().Content("a") == "A" {
+			task.Text("done")
+		}
+	})
+	begun := f.rigs[0].play(toolCall("ask").lasting()).handle(t)
+	before := f.rigs[0].until(begun, mcp.TaskInputRequired)
+	f.die(f.rigs[0])
+	f.giveUp()
+	o := f.rigs[1].until(begun, mcp.TaskInputRequired)
+	if before.Inputs[0].Key == o.Inputs[0].Key {
+		t.Errorf("asked under the key %q once more", o.Inputs[0].Key)
+	}
+	f.rigs[1].play(about(mcp.MethodTaskUpdate, begun).with(func(q *query) { q.responses = accept(o.Inputs[0].Key, "a", "A") }))
+	if got := f.rigs[1].until(begun, mcp.TaskCompleted).text(t); got != "done" {
+		t.Errorf("got %q", got)
+	}
+	if n := f.raw.ToolCalls("ask"); n != 1 {
+		t.Errorf("the tool was called %d times", n)
+	}
+}
+
+// So does a call whose stream can go on.
+func TestLastingStreamOutlivesItsOwner(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 2)
+	release := make(chan struct{})
+	f.raw.Tool("slow", func(c *rawserver.Call) {
+		c.Progress(1, 2)
+		<-release
+		c.Text("done")
+	})
+	v := f.rigs[0].mustBegin(toolCall("slow").with(func(q *query) { q.after, q.lasts, q.token = time.Second, time.Hour, `"p"` }))
+	begun, _, err := v.finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun.handle(t)
+	f.die(f.rigs[0])
+	f.giveUp()
+	if o := f.rigs[1].play(about(mcp.MethodTaskGet, begun)); o.Standing.Status != mcp.TaskWorking {
+		t.Errorf("stands %+v, %v", o.Standing, o.Standing.Failure)
+	}
+	close(release)
+	if got := f.rigs[1].until(begun, mcp.TaskCompleted).text(t); got != "done" {
+		t.Errorf("got %q", got)
+	}
+	if n := f.raw.ToolCalls("slow"); n != 1 {
+		t.Errorf("the tool was called %d times", n)
+	}
+}
+
+// What nobody can go on with has failed, with the reason.
+func TestLostLastingCallHasFailed(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 2, noEventIDs)
+	f.raw.Tool("slow", func(c *rawserver.Call) { <-c.Context().Done() })
+	begun := f.rigs[0].play(toolCall("slow").lasting()).handle(t)
+	f.die(f.rigs[0])
+	f.giveUp()
+	o := f.rigs[1].until(begun, mcp.TaskFailed)
+	var refusal *Refusal
+	if !errors.As(o.Standing.Failure, &refusal) || refusal.Reason != ReasonCallLost || !refusal.MayHaveRun {
+		t.Errorf("failed with %v", o.Standing.Failure)
+	}
+	if o := f.rigs[1].play(about(mcp.MethodTaskGet, begun)); o.Standing.Status != mcp.TaskFailed {
+		t.Errorf("stands %+v", o.Standing)
+	}
+}
+
+// A replica that stops leaves its lasting calls to the others.
+func TestDrainLeavesLastingCalls(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 2, withTasks)
+	release := make(chan struct{})
+	f.raw.TaskTool("task", 100, func(task *rawserver.Task) { <-release; task.Text("done") })
+	f.raw.Tool("plain", func(c *rawserver.Call) { c.Text("plain") })
+	begun := f.rigs[0].play(toolCall("task").lasting()).handle(t)
+	awaitStop(t, f.drain(f.rigs[0], 5*time.Second))
+	if o := f.rigs[1].play(about(mcp.MethodTaskGet, begun)); o.Standing.Status != mcp.TaskWorking {
+		t.Errorf("stands %+v, %v", o.Standing, o.Standing.Failure)
+	}
+	close(release)
+	if got := f.rigs[1].until(begun, mcp.TaskCompleted).text(t); got != "done" {
+		t.Errorf("got %q", got)
+	}
+	if got := f.raw.Cancelled(); len(got) != 0 {
+		t.Errorf("the server was told that %s is cancelled", got)
+	}
+}
+
+func TestSubscriptionHearsOfCallsElsewhere(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 2)
+	release := make(chan struct{})
+	f.raw.Tool("slow", func(c *rawserver.Call) { <-release; c.Text("done") })
+	begun := f.rigs[0].play(toolCall("slow").lasting()).handle(t)
+	v := f.rigs[1].mustBegin(query{method: mcp.MethodListen, params: `"notifications":{"taskIds":["` + string(begun.State) + `"]}`})
+	defer v.close()
+	ev, err := v.Next(time.Now().Add(10 * time.Second))
+	if err != nil || !strings.Contains(string(ev.Notification), "taskIds") {
+		t.Fatalf("acknowledged with %s, %v", ev.Notification, err)
+	}
+	for want := range 2 {
+		ev, err := v.Next(time.Now().Add(10 * time.Second))
+		if err != nil || ev.Standing == nil {
+			t.Fatalf("heard %+v, %v", ev, err)
+		}
+		if got := ev.Standing.Standing.Status; want == 0 && got != mcp.TaskWorking || want == 1 && got != mcp.TaskCompleted {
+			t.Errorf("heard of %v", got)
+		}
+		if want == 0 {
+			close(release)
+		}
+	}
+}
+
+// callOf is the call that an outcome is of.
+func (r *rig) callOf(o *Outcome) [16]byte {
+	t, err := r.ring.Open(o.State, r.settings.MaxState)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return t.Call
+}
+
+// What a replica that stops cannot leave to the others has failed, and they say
+// so.
+func TestDrainEndsLastingCalls(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 2, noEventIDs)
+	f.raw.Tool("slow", func(c *rawserver.Call) { <-c.Context().Done() })
+	begun := f.rigs[0].play(toolCall("slow").lasting()).handle(t)
+	awaitStop(t, f.drain(f.rigs[0], 2*time.Second))
+	o := f.rigs[1].until(begun, mcp.TaskFailed)
+	var refusal *Refusal
+	if !errors.As(o.Standing.Failure, &refusal) || refusal.Reason != ReasonShutdown && refusal.Reason != ReasonCallLost {
+		t.Errorf("failed with %v", o.Standing.Failure)
+	}
+	eventually(t, "the server to be told", func() bool { return len(f.raw.Cancelled()) == 1 })
+}
+
+// Neither does a key come again that the server hints.
+func TestHintedKeyOfATaskComesOnce(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 2, withTasks)
+	f.raw.TaskTool("ask", 100, func(task *rawserver.Task) {
+		task.Ask(mcp.MethodElicit, hinted("name", "a"))
+		task.Forsaken()
+		task.Text(task.Ask(mcp.MethodElicit, hinted("name", "b")).Content("b"))
+	})
+	begun := f.rigs[0].play(toolCall("ask").lasting()).handle(t)
+	o := f.rigs[0].until(begun, mcp.TaskInputRequired)
+	if o.Inputs[0].Key != "name" {
+		t.Errorf("asked under the key %q", o.Inputs[0].Key)
+	}
+	f.rigs[0].play(about(mcp.MethodTaskUpdate, begun).with(func(q *query) { q.responses = accept("name", "a", "A") }))
+	eventually(t, "the answer", func() bool { return len(f.posted()) == 1 })
+	f.die(f.rigs[0])
+	f.giveUp()
+	if o = f.rigs[1].until(begun, mcp.TaskInputRequired); o.Inputs[0].Key == "name" || !strings.HasPrefix(o.Inputs[0].Key, "name-") {
+		t.Errorf("asked under the key %q", o.Inputs[0].Key)
+	}
+	f.rigs[1].play(about(mcp.MethodTaskUpdate, begun).with(func(q *query) { q.responses = accept(o.Inputs[0].Key, "b", "B") }))
+	if got := f.rigs[1].until(begun, mcp.TaskCompleted).text(t); got != "B" {
+		t.Errorf("got %q", got)
+	}
+}
