@@ -46,7 +46,7 @@ func TestDiscover(t *testing.T) {
 	same(t, "supportedVersions", result["supportedVersions"], `["2026-07-28"]`)
 	same(t, "capabilities", result["capabilities"],
 		`{"tools":{"listChanged":true},"resources":{"subscribe":true},"logging":{},"experimental":{"x":{"y":1}},
-		"extensions":{"io.modelcontextprotocol/tasks":{},"dev.holdfast/dialects":{"incomplete-result":{},"dependent-requests":{},"saga":{},"resume-token":{}}}}`)
+		"extensions":{"io.modelcontextprotocol/tasks":{},"dev.holdfast/dialects":{"incomplete-result":{},"dependent-requests":{},"saga":{},"resume-token":{},"resumable":{}}}}`)
 	same(t, "instructions", result["instructions"], `"Ask nicely."`)
 	same(t, "serverInfo", serverInfo(result), rawserverInfo)
 	same(t, "ttlMs", result["ttlMs"], `0`)
