@@ -292,6 +292,9 @@ func (s *Server) takeOffered(from string, p *parcel) (parcel, error) {
 	case lost:
 		return parcel{kind: sayLost}, nil
 	}
+	if s.isGone(p.id) { // a peer has said so since
+		session.forget()
+	}
 	session.unpackOrphans(p.orphans)
 	if handing {
 		session.hold(p.event)

@@ -262,9 +262,12 @@ func cmpHolder(known, said string) string {
 	return said
 }
 
-// promote makes a session of the entry its primary. mu is held.
+// promote makes a session of the entry its primary, unless it has been dropped
+// meanwhile. mu is held.
 func (e *entry) promote(s *Session) {
-	e.remove(s)
+	if !e.remove(s) {
+		return
+	}
 	s.adopted, s.apart = false, false
 	e.gone = ""
 	e.sessions = slices.Insert(e.sessions, 0, s)
