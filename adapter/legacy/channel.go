@@ -88,12 +88,17 @@ func (x *Exchange) post(ctx context.Context, c channel, dial bool) error {
 // spoil notes that no response will come, and why, for whoever drives the
 // exchange.
 func (x *Exchange) spoil(err error) {
+	x.mar(err)
+	x.Wake()
+}
+
+// mar is spoil for one who wakes the exchange later.
+func (x *Exchange) mar(err error) {
 	x.session.mu.Lock()
+	defer x.session.mu.Unlock()
 	if x.spoilt == nil {
 		x.spoilt = asBroken(err)
 	}
-	x.session.mu.Unlock()
-	x.Wake()
 }
 
 // over reports whether the exchange has ended, after which its sink has had its
