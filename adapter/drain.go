@@ -52,12 +52,7 @@ func (e *Engine) Shutdown(ctx context.Context) {
 	e.rest(wait) // the calls of rounds that have just begun are not in the registry yet
 	e.endRoutes()
 	if e.peered() {
-		for _, c := range e.calls.all() { // another replica goes on with these when their clients come back
-			c.mu.Lock()
-			c.release()
-			c.releaseLasting()
-			c.mu.Unlock()
-		}
+		e.releaseAll(wait) // another replica goes on with these when their clients come back
 		e.bequest(wait)
 	}
 	e.calls.wait(wait, e.peered)

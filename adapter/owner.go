@@ -207,10 +207,11 @@ func (e *Engine) joinServed(ctx context.Context, up *upstream, req *Request, cap
 	switch {
 	case rec != nil && (takeOver || !e.letting.Load()):
 		return e.reclaim(up, req, caps, t, rec, r)
-	case rec != nil: // whoever is to go on takes over from the request state
+	case rec != nil: // whoever is to go on takes over from the request state, and what is left beside it
+		to := e.handOn(ctx, t.Call, rec)
 		rec.session.Return(false)
 		e.calls.left(t.Call)
-		return errAway
+		return away{to}
 	case left && !takeOver:
 		return errAway
 	case left:

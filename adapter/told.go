@@ -26,7 +26,7 @@ func (c *call) followBy(r *callRound) {
 	if f.before == nil {
 		c.tellAgain()
 	}
-	if c.estate != nil && len(c.inputs) == 0 { // it came from another replica just now
+	if c.unattended() { // it came from another replica just now
 		c.goOnAlone(r.req)
 	}
 	c.arm()
