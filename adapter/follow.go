@@ -20,7 +20,8 @@ import (
 // What was told is known when its round asks for the next, or, where the client
 // is at another replica, when that one says so; what is not known to be told when
 // the round ends is told again. So a notification is told once, unless a replica
-// dies: one that stops leaves where the call stands (heirloom.go). A question is told in each round that follows, until it is answered.
+// dies: one that stops leaves where the call stands (heirloom.go). A question is
+// told in each round that follows, until it is answered.
 
 // handleSoon is how long a call may take before the client is told its handle: by
 // then most servers have said where their stream can be gone on with, which the

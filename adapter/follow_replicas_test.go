@@ -356,3 +356,25 @@ func TestAnsweredTaskOutlivesADrain(t *testing.T) {
 		t.Errorf("the result is %q", got)
 	}
 }
+
+// An outcome whose client had gone when it was told is kept for its return, here and
+// elsewhere.
+func TestOutcomeThatMayNotHaveArrived(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 2)
+	steps := make(chan string, 16)
+	f.raw.Tool("t", stepwise(steps))
+	v, handle := f.rigs[0].handleFirst(toolCall("t").followed(time.Hour))
+	v.nothing(t)
+	steps <- "="
+	v.hear(t, "=")
+	v.Gone()
+	v.close()
+	id := f.rigs[0].callOf(&Outcome{State: []byte(handle)})
+	eventually(t, "the copy", func() bool { return f.rigs[1].calls.get(id) != nil })
+	f.die(f.rigs[0])
+	f.giveUp()
+	w := f.rigs[1].mustBegin(ofFollower(mcp.MethodResume, handle))
+	w.hear(t, "=")
+	w.close()
+}

@@ -32,7 +32,7 @@ func (e *Engine) ServeStream(ctx context.Context, from string, kind Kind, s Stre
 	case err == nil && kind == KindKeep && form == formKeep:
 		e.serveKeep(ctx, s, rest)
 	case err == nil && kind == KindKeep && form == formCopy:
-		e.serveCopy(ctx, s, rest)
+		e.serveCopy(ctx, from, s, rest)
 	case err == nil && kind == KindSession && form == formSession:
 		e.serveSession(ctx, from, s, plain)
 	case err == nil && kind == KindNote && form == formSession: // too large to be told
@@ -253,7 +253,7 @@ func (r *callRound) abandon() {
 	if r.gone {
 		return
 	}
-	r.gone = true
+	r.gone, r.hungUp = true, true
 	c.unfollow(r)
 	if c.remove(r); len(c.rounds) == 0 && len(c.inputs) > 0 && c.phase == running && c.round > 0 {
 		c.park(nil)

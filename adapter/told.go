@@ -58,7 +58,7 @@ func (c *call) unfollow(r *callRound) {
 	c.giveBack(r)
 	c.tellAgain()
 	c.waitForClient()
-	switch told := r.outcome != nil || r.err != nil; {
+	switch told := (r.outcome != nil || r.err != nil) && !r.hungUp; {
 	case told: // it is kept for a client that asks twice
 		c.engine.calls.prolong(c, time.Now().Add(c.engine.settings.OutcomeTTL))
 	case c.phase == done:
