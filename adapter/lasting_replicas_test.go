@@ -317,3 +317,32 @@ func TestOutcomeOutlivesARollingRestart(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// What its owner no longer keeps is told from the copy, wherever it is asked for.
+func TestOutcomeThatItsOwnerHasLost(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 3, noEventIDs)
+	release := make(chan struct{})
+	f.raw.Tool("works", func(c *rawserver.Call) { <-release; c.Text("done") })
+	owner := f.rigs[0]
+	works := owner.play(toolCall("works").lasting()).handle(t)
+	close(release)
+	owner.until(works, mcp.TaskCompleted)
+	has, _ := f.copied(works, owner)
+	id := owner.callOf(works)
+	owner.calls.forget(owner.calls.get(id)) // as calls.max_outcome_bytes has it
+	for i, r := range f.rigs {
+		if o := r.play(about(mcp.MethodTaskGet, works)); o.Standing.Status != mcp.TaskCompleted {
+			t.Errorf("replica %d: %v, %v", i, o.Standing.Status, o.Standing.Failure)
+		}
+	}
+	has.calls.forget(has.calls.get(id))
+	for i, r := range f.rigs {
+		if o := r.play(about(mcp.MethodTaskGet, works)); o.Standing.Status != mcp.TaskFailed {
+			t.Errorf("replica %d: %v", i, o.Standing.Status)
+		}
+	}
+	if n := f.raw.ToolCalls("works"); n != 1 {
+		t.Errorf("the tool was called %d times", n)
+	}
+}

@@ -217,6 +217,12 @@ func (e *Engine) joinServed(ctx context.Context, up *upstream, req *Request, cap
 	case left:
 	case t.Owner == e.settings.Replica && e.draining.Load():
 		return errAway // another may still be able to go on with it
+	case t.Owner == e.settings.Replica && byHandle(req.Method):
+		holder, err := e.holderOf(ctx, t.Call)
+		if err != nil {
+			return err
+		}
+		return away{holder}
 	case t.Owner == e.settings.Replica:
 		return notHeld()
 	case !takeOver:

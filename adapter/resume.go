@@ -46,12 +46,12 @@ func (e *Engine) resume(up *upstream, req *Request, caps *mcp.Capabilities) (Rou
 			return nil, err
 		}
 		return r, nil
-	case own && !left:
+	case own && !left && (e.settings.Bus == nil || !byHandle(req.Method)):
 		e.leave()
 		return nil, notHeld()
 	}
 	r := e.forward(up, req, caps, t)
-	r.climb.away = own
+	r.climb.away, r.climb.lost = own && left, own && !left
 	return r, nil
 }
 
