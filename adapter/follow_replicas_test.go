@@ -378,3 +378,22 @@ func TestOutcomeThatMayNotHaveArrived(t *testing.T) {
 	w.hear(t, "=")
 	w.close()
 }
+
+// A call that was handed over is cancelled when its client has been away for maxWait.
+func TestHandedOverFollowerStaysAway(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 2, func(_ *Settings, _ *legacy.Settings, raw *rawserver.Settings) { raw.Prime = true })
+	steps := make(chan string, 16)
+	f.raw.Tool("t", stepwise(steps))
+	v, handle := f.rigs[0].handleFirst(toolCall("t").followed(time.Second))
+	v.nothing(t)
+	id := f.rigs[0].callOf(&Outcome{State: []byte(handle)})
+	stopped := f.drain(f.rigs[0], 10*time.Second)
+	v.hear(t, "end")
+	v.close()
+	awaitStop(t, stopped)
+	if f.rigs[1].calls.records()[id] == nil {
+		t.Error("the call was not handed over")
+	}
+	f.raw.WaitCount(mcp.NotifyCancelled, 1)
+}

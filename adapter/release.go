@@ -114,10 +114,19 @@ func (c *call) releaseLasting() bool {
 		c.driver != byGoroutine || !c.sure() || !c.handleLeads() {
 		return false
 	}
-	s := c.x.Session()
+	s, until := c.x.Session(), c.lasting.until
+	if f := c.lasting.following; f != nil { // its client may be away for no longer
+		away := f.awayAt
+		if away.IsZero() {
+			away = time.Now().Add(f.away)
+		}
+		if away.Before(until) {
+			until = away
+		}
+	}
 	rec := &record{
 		session: s, request: c.x.Position().Request, asked: c.task.pack(questionIDs(c.inputs)),
-		until: (c.lasting.until.Unix() + 2) * int64(time.Second), since: c.since, left: c.heirloom(),
+		until: (until.Unix() + 2) * int64(time.Second), since: c.since, left: c.heirloom(),
 	}
 	if !c.engine.calls.release(c, rec) {
 		return false
