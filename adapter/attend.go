@@ -43,7 +43,7 @@ func (c *call) attend(req *Request, r *callRound) error {
 		r.outcome = acknowledged(req.Method)
 		r.outcome.Standing = c.standing()
 	case methodWatch, mcp.MethodTaskResult:
-		if c.estate != nil && len(c.inputs) == 0 {
+		if c.unattended() {
 			c.goOnAlone(req)
 		}
 		r.watching, r.awaits = true, req.Method == mcp.MethodTaskResult

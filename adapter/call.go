@@ -71,6 +71,7 @@ type call struct {
 	keptUntil  time.Time       // likewise
 	keptAt     *list.Element   // likewise
 	owed       bool            // likewise: no round has been told the outcome
+	heir       string          // the other replica that has the outcome of a lasting call, or ""
 	forgotten  bool            // the outcome is no longer kept
 	elsewhere  bool            // another replica goes on with it, or may
 	lagging    bool            // a round's client reads too slowly

@@ -14,7 +14,8 @@ import (
 // The outcome of a lasting call was promised for as long as its handle is good.
 // So another replica keeps a copy: a call that is done and has nothing but its
 // outcome. It is as good as the original, since neither changes any more, and
-// counts as any kept outcome.
+// counts as any kept outcome. Where one of the two replicas dies or stops, the
+// other one makes a new copy.
 
 // copyOutcome gives a copy of a finished call to another replica, in the
 // background. mu is held.
@@ -24,11 +25,10 @@ func (c *call) copyOutcome() {
 		return
 	}
 	message := c.appendCopy()
-	id := c.id
 	e.wg.Add(1)
 	go func() {
 		defer e.wg.Done()
-		e.giveCopy(e.ctx, id, message, nil)
+		e.giveCopy(e.ctx, c, message, nil)
 	}()
 }
 
@@ -51,9 +51,8 @@ func (c *call) appendCopy() []byte {
 }
 
 // giveCopy gives a copy to the replica that is to go on with the call's rounds
-// when this one cannot, or to the next one that takes it. It reports whether one
-// did.
-func (e *Engine) giveCopy(ctx context.Context, id [16]byte, message []byte, among []string) bool {
+// when this one cannot, or to the next one that takes it, and notes which did.
+func (e *Engine) giveCopy(ctx context.Context, c *call, message []byte, among []string) {
 	for times := 0; times < maxCopyTimes && ctx.Err() == nil; times++ {
 		heirs := among
 		if heirs == nil {
@@ -61,32 +60,79 @@ func (e *Engine) giveCopy(ctx context.Context, id [16]byte, message []byte, amon
 		}
 		heirs = slices.DeleteFunc(slices.Clone(heirs), func(r string) bool { return r == e.settings.Replica })
 		for len(heirs) > 0 {
-			heir := highest(id, heirs)
+			heir := highest(c.id, heirs)
 			asking, cancel := context.WithTimeout(ctx, e.settings.Bus.Patience())
 			_, kept, err := e.askForm(asking, heir, KindKeep, message)
 			cancel()
 			if len(kept) > 0 {
-				return true
+				c.mu.Lock()
+				c.heir = heir
+				c.mu.Unlock()
+				if !slices.Contains(e.settings.Bus.Live(), heir) { // it has died since
+					e.recopy.Store(true)
+				}
+				return
 			}
 			if errors.Is(err, ErrTooLarge) {
-				return false
+				return
 			}
 			heirs = slices.DeleteFunc(heirs, func(r string) bool { return r == heir })
 		}
 		if !pause(ctx, e.settings.Bus.Patience()/4) {
-			return false
+			return
 		}
 	}
-	return false
+}
+
+// copyAnew has the outcomes copied again whose other copy was at a replica that is
+// gone, and those that found nobody. It is called once a second, by one goroutine,
+// with the replicas that lived when it was last, and returns those that do.
+func (e *Engine) copyAnew(before []string) []string {
+	if e.settings.Bus == nil {
+		return nil
+	}
+	live := slices.Sorted(slices.Values(e.settings.Bus.Live()))
+	if slices.Equal(live, before) && !e.recopy.Load() || e.draining.Load() || !e.copying.TryLock() {
+		return before
+	}
+	e.recopy.Store(false)
+	e.housekeeping.Add(1)
+	go func() {
+		defer e.housekeeping.Done()
+		defer e.copying.Unlock()
+		e.copyTo(e.ctx, live, nil)
+	}()
+	return live
+}
+
+// copyTo copies the kept outcomes of lasting calls, of which none of some replicas has
+// a copy, to one of among.
+func (e *Engine) copyTo(ctx context.Context, except, among []string) {
+	for _, c := range e.calls.finished() {
+		c.mu.Lock()
+		var message []byte
+		if l := c.lasting; l != nil && !c.forgotten && !c.elsewhere && time.Now().Before(l.until) && !slices.Contains(except, c.heir) &&
+			(among != nil || l.following == nil || l.following.round == nil) {
+			message = c.appendCopy()
+		}
+		c.mu.Unlock()
+		if message != nil {
+			e.giveCopy(ctx, c, message, among)
+		}
+	}
 }
 
 // maxCopyTimes is how often the others are asked to keep a copy.
 const maxCopyTimes = 4
 
 // serveCopy keeps a copy that another replica gives.
-func (e *Engine) serveCopy(ctx context.Context, s Stream, rest []byte) {
+func (e *Engine) serveCopy(ctx context.Context, from string, s Stream, rest []byte) {
 	kept := newFields(formFound, 0)
-	if c := e.readCopy(rest); c != nil && !e.draining.Load() && e.calls.keepCopy(c) {
+	c := e.readCopy(rest)
+	if c != nil {
+		c.heir = from
+	}
+	if c != nil && !e.draining.Load() && e.calls.keepCopy(c) {
 		kept.bytes('c', c.id[:])
 	}
 	_ = s.End(ctx, e.seal(kept))
@@ -173,20 +219,8 @@ func (c *call) size() int64 {
 
 // bequeathCopies gives the kept outcomes of lasting calls to replicas that stay.
 func (e *Engine) bequeathCopies(ctx context.Context) {
-	staying := e.settings.Bus.Staying()
-	if len(staying) == 0 {
-		return
-	}
-	for _, c := range e.calls.finished() {
-		c.mu.Lock()
-		var message []byte
-		if c.lasting != nil && !c.forgotten && !c.elsewhere && time.Now().Before(c.lasting.until) {
-			message = c.appendCopy()
-		}
-		c.mu.Unlock()
-		if message != nil {
-			e.giveCopy(ctx, c.id, message, staying)
-		}
+	if staying := e.settings.Bus.Staying(); len(staying) > 0 {
+		e.copyTo(ctx, staying, staying)
 	}
 }
 

@@ -52,13 +52,9 @@ func (e *Engine) Shutdown(ctx context.Context) {
 	e.rest(wait) // the calls of rounds that have just begun are not in the registry yet
 	e.endRoutes()
 	if e.peered() {
-		for _, c := range e.calls.all() { // another replica goes on with these when their clients come back
-			c.mu.Lock()
-			c.release()
-			c.releaseLasting()
-			c.mu.Unlock()
-		}
+		e.releaseAll(wait) // another replica goes on with these when their clients come back
 		e.bequest(wait)
+		e.bequeathCopies(wait) // now, should the rest take all of the time
 	}
 	e.calls.wait(wait, e.peered)
 	e.cutting.Store(true)
@@ -68,7 +64,7 @@ func (e *Engine) Shutdown(ctx context.Context) {
 	}
 	e.endReleased(peered && e.bequest(ctx))
 	if peered {
-		e.bequeathCopies(wait)
+		e.bequeathCopies(ctx)
 	}
 	e.rest(ctx)                                 // what the clients are told is on its way
 	giveUp := context.AfterFunc(wait, e.cancel) // on servers that do not take what they are sent

@@ -57,6 +57,8 @@ type Engine struct {
 	cutAt    atomic.Int64  // when Shutdown's time is over, in Unix nanoseconds; zero: not known
 	cutting  atomic.Bool   // lets no round wait any longer for another replica
 	doubt    chan struct{} // has room for one: the lease had run out
+	recopy   atomic.Bool   // an outcome was copied to a replica that has died
+	copying  sync.Mutex    // held while outcomes are copied anew
 	verified atomic.Uint64 // lapses of the lease after which the calls were verified
 	strange  atomic.Int64  // when a request state of an unknown key last came, in Unix nanoseconds; zero: never
 	rounds   atomic.Int64  // in progress

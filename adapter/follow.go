@@ -20,7 +20,8 @@ import (
 // What was told is known when its round asks for the next, or, where the client
 // is at another replica, when that one says so; what is not known to be told when
 // the round ends is told again. So a notification is told once, unless a replica
-// dies; a question is told in each round that follows, until it is answered.
+// dies: one that stops leaves where the call stands (heirloom.go). A question is
+// told in each round that follows, until it is answered.
 
 // handleSoon is how long a call may take before the client is told its handle: by
 // then most servers have said where their stream can be gone on with, which the
@@ -43,6 +44,7 @@ type following struct {
 	progress []byte   // raw progress token of the original request, or nil
 	level    mcp.Level
 	short    []byte // see shortHandle
+	still    bool   // nothing is told until it is known what was
 }
 
 // followable reports whether the client is to follow the call that a first
@@ -158,7 +160,9 @@ func (r *callRound) followed() (Event, error, bool) {
 		return Event{}, nil, false
 	}
 	c.handIn(f.before)
-	for len(f.backlog.waiting) > 0 && len(r.unsure) < e.settings.MaxUndelivered {
+	// What is asked can be answered once the call goes on.
+	held := c.phase != done && (f.still || c.moving && len(c.inputs) > 0)
+	for !held && len(f.backlog.waiting) > 0 && len(r.unsure) < e.settings.MaxUndelivered {
 		p := f.backlog.take()
 		ev, ok := c.eventOf(p)
 		if !ok {
@@ -168,7 +172,7 @@ func (r *callRound) followed() (Event, error, bool) {
 		return ev, nil, true
 	}
 	switch {
-	case len(f.backlog.waiting) > 0:
+	case !held && len(f.backlog.waiting) > 0:
 	case c.phase != done && (e.letting.Load() && !r.remote || !r.hold.IsZero() && !time.Now().Before(r.hold)): // the client comes back, perhaps elsewhere
 		return Event{}, ErrEnded, true
 	case c.phase != done, r.remote && len(r.unsure) > 0: // or the outcome would end the round before the rest is known to be told

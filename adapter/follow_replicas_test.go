@@ -256,3 +256,144 @@ func TestFollowerOfAReplicaThatStops(t *testing.T) {
 		t.Errorf("the tool was called %d times", n)
 	}
 }
+
+// What was told and answered does not come again where its replica stops, nor does
+// what waits for the client get lost or out of order; open questions keep their ids.
+func TestToldAndAnsweredOutliveADrain(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 2, func(_ *Settings, _ *legacy.Settings, raw *rawserver.Settings) { raw.Prime = true })
+	steps := make(chan string, 16)
+	f.raw.Tool("t", stepwise(steps))
+	v, handle := f.rigs[0].handleFirst(toolCall("t").followed(time.Hour))
+	steps <- "p1"
+	v.hear(t, "p1")
+	steps <- "?a"
+	v.hear(t, "?elicitation-1")
+	f.rigs[0].play(answerOf(handle, posted("elicitation-1", "a", "A")))
+	steps <- "p2"
+	v.hear(t, "p2")
+	v.nothing(t)
+	v.Gone()
+	v.close()
+	f.rigs[0].unfollowed(handle)
+	steps <- "p3"
+	steps <- "?b"
+	eventually(t, "what waits", func() bool { return f.rigs[0].stands(handle) == "input_required 2" })
+	awaitStop(t, f.drain(f.rigs[0], 10*time.Second))
+	f.rigs[1].play(answerOf(handle, posted("elicitation-1", "a", "A"))) // it was taken
+	w := f.rigs[1].mustBegin(ofFollower(mcp.MethodResume, handle))
+	w.hear(t, "p3 ?elicitation-2")
+	f.rigs[1].play(answerOf(handle, posted("elicitation-2", "b", "B")))
+	steps <- "p4"
+	steps <- "?c"
+	w.hear(t, "p4 ?elicitation-3")
+	f.rigs[1].play(answerOf(handle, posted("elicitation-3", "c", "C")))
+	steps <- "="
+	w.hear(t, "=C")
+	w.close()
+	if n := len(f.posted()); n != 3 {
+		t.Errorf("the server was answered %d times", n)
+	}
+}
+
+// A client at another replica hears on, and nothing twice, when the replica stops
+// that has the call.
+func TestFollowingThroughADrain(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 3, func(_ *Settings, _ *legacy.Settings, raw *rawserver.Settings) { raw.Prime = true })
+	steps := make(chan string, 16)
+	f.raw.Tool("t", stepwise(steps))
+	v, handle := f.rigs[0].handleFirst(toolCall("t").followed(time.Hour))
+	v.nothing(t)
+	v.Gone()
+	v.close()
+	v = f.rigs[1].mustBegin(ofFollower(mcp.MethodResume, handle))
+	steps <- "p1"
+	v.hear(t, "p1")
+	steps <- "?a"
+	v.hear(t, "?elicitation-1")
+	f.rigs[2].play(answerOf(handle, posted("elicitation-1", "a", "A")))
+	steps <- "p2"
+	v.hear(t, "p2")
+	stopped := f.drain(f.rigs[0], 10*time.Second)
+	v.nothing(t)
+	steps <- "p3"
+	v.hear(t, "p3")
+	steps <- "="
+	v.hear(t, "=A")
+	v.close()
+	awaitStop(t, stopped)
+}
+
+// A task's answered questions are not asked again, nor does an open one change its
+// key, where its replica stops.
+func TestAnsweredTaskOutlivesADrain(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 2, func(_ *Settings, _ *legacy.Settings, raw *rawserver.Settings) { raw.Prime = true })
+	ready, end := make(chan struct{}), make(chan struct{})
+	f.raw.Tool("t", func(c *rawserver.Call) {
+		<-ready
+		a := c.Ask(mcp.MethodElicit, askFor("a")).Content("a")
+		<-end
+		c.Text(a + c.Ask(mcp.MethodElicit, askFor("b")).Content("b"))
+	})
+	begun := f.rigs[0].play(toolCall("t").with(func(q *query) { q.after, q.lasts = 300*time.Millisecond, time.Hour })).handle(t)
+	close(ready)
+	asked := f.rigs[0].until(begun, mcp.TaskInputRequired).Inputs[0].Key
+	f.rigs[0].play(about(mcp.MethodTaskUpdate, begun).with(func(q *query) { q.responses = accept(asked, "a", "A") }))
+	eventually(t, "the answer", func() bool { return len(f.posted()) == 1 })
+	awaitStop(t, f.drain(f.rigs[0], 10*time.Second))
+	if o := f.rigs[1].play(about(mcp.MethodTaskGet, begun)); o.Standing.Status != mcp.TaskWorking {
+		t.Errorf("it is %v: %+v", o.Standing.Status, o.Inputs)
+	}
+	close(end)
+	o := f.rigs[1].until(begun, mcp.TaskInputRequired)
+	if o.Inputs[0].Key != "elicitation-2" {
+		t.Errorf("asked %+v", o.Inputs)
+	}
+	f.rigs[1].play(about(mcp.MethodTaskUpdate, begun).with(func(q *query) { q.responses = accept(o.Inputs[0].Key, "b", "B") }))
+	if got := f.rigs[1].until(begun, mcp.TaskCompleted).text(t); got != "AB" {
+		t.Errorf("the result is %q", got)
+	}
+}
+
+// An outcome whose client had gone when it was told is kept for its return, here and
+// elsewhere.
+func TestOutcomeThatMayNotHaveArrived(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 2)
+	steps := make(chan string, 16)
+	f.raw.Tool("t", stepwise(steps))
+	v, handle := f.rigs[0].handleFirst(toolCall("t").followed(time.Hour))
+	v.nothing(t)
+	steps <- "="
+	v.hear(t, "=")
+	v.Gone()
+	v.close()
+	id := f.rigs[0].callOf(&Outcome{State: []byte(handle)})
+	eventually(t, "the copy", func() bool { return f.rigs[1].calls.get(id) != nil })
+	f.die(f.rigs[0])
+	f.giveUp()
+	w := f.rigs[1].mustBegin(ofFollower(mcp.MethodResume, handle))
+	w.hear(t, "=")
+	w.close()
+}
+
+// A call that was handed over is cancelled when its client has been away for maxWait.
+func TestHandedOverFollowerStaysAway(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 2, func(_ *Settings, _ *legacy.Settings, raw *rawserver.Settings) { raw.Prime = true })
+	steps := make(chan string, 16)
+	f.raw.Tool("t", stepwise(steps))
+	v, handle := f.rigs[0].handleFirst(toolCall("t").followed(time.Second))
+	v.nothing(t)
+	id := f.rigs[0].callOf(&Outcome{State: []byte(handle)})
+	stopped := f.drain(f.rigs[0], 10*time.Second)
+	v.hear(t, "end")
+	v.close()
+	awaitStop(t, stopped)
+	if f.rigs[1].calls.records()[id] == nil {
+		t.Error("the call was not handed over")
+	}
+	f.raw.WaitCount(mcp.NotifyCancelled, 1)
+}

@@ -79,7 +79,7 @@ func (c *call) attendFollower(req *Request, r *callRound) error {
 		c.followBy(r)
 		return nil
 	}
-	if c.estate != nil && len(c.inputs) == 0 {
+	if c.unattended() && (len(c.inputs) == 0 || req.Method != mcp.MethodAnswer) {
 		c.goOnAlone(req)
 	}
 	c.waitForClient()

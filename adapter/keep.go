@@ -42,6 +42,7 @@ func (k *keepable) append(dst fields) fields {
 	f.text('q', k.rec.request)
 	f.bytes('a', k.rec.asked)
 	f.number('t', uint64(k.rec.until))
+	k.rec.left.append(&f)
 	f.bytes('p', key.Principal[:])
 	f.bytes('x', key.Extra)
 	if key.Shared {
@@ -81,6 +82,8 @@ func (e *Engine) readKeepable(ctx context.Context, b []byte) (*keepable, error) 
 			k.rec.asked = append([]byte(nil), f.value...)
 		case 't':
 			k.rec.until = int64(f.number())
+		case 'L':
+			k.rec.left = readHeirloom(f.value)
 		case 'p':
 			if len(f.value) == len(key.Principal) {
 				key.Principal = principal(f.value)
@@ -172,7 +175,7 @@ func (e *Engine) bequest(ctx context.Context) (staying bool) {
 		for taker, all := range byTaker {
 			giving.Go(func() {
 				for len(all) > 0 && ctx.Err() == nil {
-					n := min(len(all), keepBatch)
+					n := batchOf(all)
 					if !e.leaveTo(ctx, taker, all[:n]) {
 						mu.Lock()
 						leaving[taker] = true
@@ -188,6 +191,19 @@ func (e *Engine) bequest(ctx context.Context) (staying bool) {
 			return len(heirs) > 0 || !e.settings.Bus.Confirmed()
 		}
 	}
+}
+
+// batchOf is how many of the records, of which there is one, go into one message.
+func batchOf(all []*keepable) (n int) {
+	for bytes := 0; n < min(len(all), keepBatch); n++ {
+		if h := all[n].rec.left; h != nil {
+			bytes += h.bytes
+		}
+		if n > 0 && bytes > maxHeirloom {
+			break
+		}
+	}
+	return n
 }
 
 // leaveTo gives records to a replica, and forgets those that it keeps. It

@@ -2,6 +2,7 @@ package adapter
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -247,5 +248,101 @@ func TestHintedKeyOfATaskComesOnce(t *testing.T) {
 	f.rigs[1].play(about(mcp.MethodTaskUpdate, begun).with(func(q *query) { q.responses = accept(o.Inputs[0].Key, "b", "B") }))
 	if got := f.rigs[1].until(begun, mcp.TaskCompleted).text(t); got != "B" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// copied waits for the copy of what a lasting call has come to at another replica than
+// the given one, and returns which that is, and which it is not.
+func (f *replicas) copied(o *Outcome, from *rig, lost ...*rig) (has, other *rig) {
+	f.t.Helper()
+	id := from.callOf(o)
+	eventually(f.t, "the copy", func() bool {
+		has, other = nil, nil
+		for _, r := range f.rigs {
+			switch {
+			case r == from || slices.Contains(lost, r):
+			case r.calls.get(id) != nil:
+				has = r
+			default:
+				other = r
+			}
+		}
+		return has != nil
+	})
+	return has, other
+}
+
+// Of an outcome there are two while two replicas live: where one dies, whichever, the
+// other makes a new copy.
+func TestCopyIsRenewed(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 4, noEventIDs)
+	release := make(chan struct{})
+	f.raw.Tool("works", func(c *rawserver.Call) { <-release; c.Text("done") })
+	owner := f.rigs[0]
+	works := owner.play(toolCall("works").lasting()).handle(t)
+	close(release)
+	owner.until(works, mcp.TaskCompleted)
+	first, _ := f.copied(works, owner)
+	f.die(first)
+	f.giveUp()
+	second, _ := f.copied(works, owner, first)
+	f.die(owner)
+	f.giveUp()
+	third, _ := f.copied(works, second, first, owner)
+	f.die(second)
+	f.giveUp()
+	if got := third.until(works, mcp.TaskCompleted).text(t); got != "done" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// Replicas that stop give their outcomes away also where a call that cannot be let go
+// takes all of their time.
+func TestOutcomeOutlivesARollingRestart(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 3, noEventIDs)
+	release := make(chan struct{})
+	f.raw.Tool("works", func(c *rawserver.Call) { <-release; c.Text("done") })
+	f.raw.Tool("slow", func(c *rawserver.Call) { <-c.Context().Done() })
+	works := f.rigs[0].play(toolCall("works").lasting()).handle(t)
+	close(release)
+	f.rigs[0].until(works, mcp.TaskCompleted)
+	has, other := f.copied(works, f.rigs[0])
+	for _, r := range []*rig{f.rigs[0], has} {
+		r.play(toolCall("slow").lasting()).handle(t)
+		awaitStop(t, f.drain(r, 2*time.Second))
+	}
+	if got := other.until(works, mcp.TaskCompleted).text(t); got != "done" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// What its owner no longer keeps is told from the copy, wherever it is asked for.
+func TestOutcomeThatItsOwnerHasLost(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 3, noEventIDs)
+	release := make(chan struct{})
+	f.raw.Tool("works", func(c *rawserver.Call) { <-release; c.Text("done") })
+	owner := f.rigs[0]
+	works := owner.play(toolCall("works").lasting()).handle(t)
+	close(release)
+	owner.until(works, mcp.TaskCompleted)
+	has, _ := f.copied(works, owner)
+	id := owner.callOf(works)
+	owner.calls.forget(owner.calls.get(id)) // as calls.max_outcome_bytes has it
+	for i, r := range f.rigs {
+		if o := r.play(about(mcp.MethodTaskGet, works)); o.Standing.Status != mcp.TaskCompleted {
+			t.Errorf("replica %d: %v, %v", i, o.Standing.Status, o.Standing.Failure)
+		}
+	}
+	has.calls.forget(has.calls.get(id))
+	for i, r := range f.rigs {
+		if o := r.play(about(mcp.MethodTaskGet, works)); o.Standing.Status != mcp.TaskFailed {
+			t.Errorf("replica %d: %v", i, o.Standing.Status)
+		}
+	}
+	if n := f.raw.ToolCalls("works"); n != 1 {
+		t.Errorf("the tool was called %d times", n)
 	}
 }

@@ -32,7 +32,7 @@ func (e *Engine) ServeStream(ctx context.Context, from string, kind Kind, s Stre
 	case err == nil && kind == KindKeep && form == formKeep:
 		e.serveKeep(ctx, s, rest)
 	case err == nil && kind == KindKeep && form == formCopy:
-		e.serveCopy(ctx, s, rest)
+		e.serveCopy(ctx, from, s, rest)
 	case err == nil && kind == KindSession && form == formSession:
 		e.serveSession(ctx, from, s, plain)
 	case err == nil && kind == KindNote && form == formSession: // too large to be told
@@ -207,15 +207,22 @@ func (e *Engine) joinServed(ctx context.Context, up *upstream, req *Request, cap
 	switch {
 	case rec != nil && (takeOver || !e.letting.Load()):
 		return e.reclaim(up, req, caps, t, rec, r)
-	case rec != nil: // whoever is to go on takes over from the request state
+	case rec != nil: // whoever is to go on takes over from the request state, and what is left beside it
+		to := e.handOn(ctx, t.Call, rec)
 		rec.session.Return(false)
 		e.calls.left(t.Call)
-		return errAway
+		return away{to}
 	case left && !takeOver:
 		return errAway
 	case left:
 	case t.Owner == e.settings.Replica && e.draining.Load():
 		return errAway // another may still be able to go on with it
+	case t.Owner == e.settings.Replica && byHandle(req.Method):
+		holder, err := e.holderOf(ctx, t.Call)
+		if err != nil {
+			return err
+		}
+		return away{holder}
 	case t.Owner == e.settings.Replica:
 		return notHeld()
 	case !takeOver:
@@ -252,7 +259,7 @@ func (r *callRound) abandon() {
 	if r.gone {
 		return
 	}
-	r.gone = true
+	r.gone, r.hungUp = true, true
 	c.unfollow(r)
 	if c.remove(r); len(c.rounds) == 0 && len(c.inputs) > 0 && c.phase == running && c.round > 0 {
 		c.park(nil)

@@ -186,6 +186,7 @@ func (e *Engine) expire() {
 	r := &e.calls
 	tick := time.NewTicker(min(time.Second, max(r.settings.OutcomeTTL/4, time.Millisecond)))
 	defer tick.Stop()
+	var live []string
 	for {
 		select {
 		case <-e.ctx.Done():
@@ -195,6 +196,7 @@ func (e *Engine) expire() {
 				r.forget(c)
 			}
 			e.expireReleased(now)
+			live = e.copyAnew(live)
 		}
 	}
 }

@@ -16,10 +16,11 @@ import (
 // registry it takes less than 256 bytes: there may be a hundred thousand.
 type record struct {
 	session *legacy.Session
-	request string // the request id at the server
-	asked   []byte // raw ids of the open input requests and of the task, each behind its kind
-	until   int64  // Unix nanoseconds; not before its request states are refused
-	since   uint64 // since when the call is this replica's, in Unix nanoseconds
+	request string    // the request id at the server
+	asked   []byte    // raw ids of the open input requests and of the task, each behind its kind
+	until   int64     // Unix nanoseconds; not before its request states are refused
+	since   uint64    // since when the call is this replica's, in Unix nanoseconds
+	left    *heirloom // of a lasting call, or nil
 }
 
 // released says how a released call is found among others, oldest first.
@@ -113,10 +114,19 @@ func (c *call) releaseLasting() bool {
 		c.driver != byGoroutine || !c.sure() || !c.handleLeads() {
 		return false
 	}
-	s := c.x.Session()
+	s, until := c.x.Session(), c.lasting.until
+	if f := c.lasting.following; f != nil { // its client may be away for no longer
+		away := f.awayAt
+		if away.IsZero() {
+			away = time.Now().Add(f.away)
+		}
+		if away.Before(until) {
+			until = away
+		}
+	}
 	rec := &record{
 		session: s, request: c.x.Position().Request, asked: c.task.pack(questionIDs(c.inputs)),
-		until: (c.lasting.until.Unix() + 2) * int64(time.Second), since: c.since,
+		until: (until.Unix() + 2) * int64(time.Second), since: c.since, left: c.heirloom(),
 	}
 	if !c.engine.calls.release(c, rec) {
 		return false

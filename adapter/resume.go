@@ -46,19 +46,23 @@ func (e *Engine) resume(up *upstream, req *Request, caps *mcp.Capabilities) (Rou
 			return nil, err
 		}
 		return r, nil
-	case own && !left:
+	case own && !left && (e.settings.Bus == nil || !byHandle(req.Method)):
 		e.leave()
 		return nil, notHeld()
 	}
 	r := e.forward(up, req, caps, t)
-	r.climb.away = own
+	r.climb.away, r.climb.lost = own && left, own && !left
 	return r, nil
 }
 
 // reclaim goes on with a call whose stream was let go here, of which rec is
 // what is left, or nil.
 func (e *Engine) reclaim(up *upstream, req *Request, caps *mcp.Capabilities, t *state.Token, rec *record, r *callRound) error {
-	c, err := e.inherit(up, req, caps, t)
+	var left *heirloom
+	if rec != nil {
+		left = rec.left
+	}
+	c, err := e.inherit(up, req, caps, t, left)
 	if err != nil && rec != nil && e.calls.keepRecord(t.Call, rec) {
 		return err // the same retry may come again
 	}

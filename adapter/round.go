@@ -24,6 +24,7 @@ type callRound struct {
 	own      Outcome // where the outcome is that only this round sees
 	err      error
 	gone     bool
+	hungUp   bool      // its client closed the connection, or is not heard of any more
 	delivery *delivery // to do at the first Next
 	served   Served
 	began    time.Time                  // with a request state
@@ -320,7 +321,7 @@ func (r *callRound) Gone() {
 	if r.gone {
 		return
 	}
-	r.gone = true
+	r.gone, r.hungUp = true, true
 	c.leave(r, "the client closed its connection")
 	c.unfollow(r)
 	r.rouse()

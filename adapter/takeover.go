@@ -29,14 +29,20 @@ type estate struct {
 	cut        bool
 
 	undelivered []answer // that the server may have or not
+	stands      bool     // its stream was let go where it stands: what is asked is open there, and does not come again
 }
 
 // inherit makes a call of this replica out of what its request state says. It
 // is parked, at the round of the request state. Where another round has just
-// done the same, its call is returned.
-func (e *Engine) inherit(up *upstream, req *Request, caps *mcp.Capabilities, t *state.Token) (*call, error) {
-	method := req.Method
-	if req.Method == mcp.MethodAnswer {
+// done the same, its call is returned. left is what there is beside the request
+// state, or nil.
+func (e *Engine) inherit(up *upstream, req *Request, caps *mcp.Capabilities, t *state.Token, left *heirloom) (*call, error) {
+	method, handle := req.Method, req.RequestState
+	whole := left.open(e, t)
+	switch {
+	case whole != nil:
+		t, handle = whole, left.handle
+	case req.Method == mcp.MethodAnswer:
 		return nil, notAsked()
 	}
 	if t.Born != 0 { // the request is about the call, which only the handle says, if any
@@ -94,7 +100,10 @@ func (e *Engine) inherit(up *upstream, req *Request, caps *mcp.Capabilities, t *
 	}
 	if t.Born != 0 {
 		c.name, c.lasts = "", true
-		c.openHandle(req.RequestState, t)
+		c.openHandle(handle, t)
+		if whole != nil {
+			left.restore(c, t)
+		}
 	}
 	// A round that has asked something has asked one question at least.
 	c.asking = min(int(t.Round), c.asked[0]+c.asked[1]+c.asked[2]+len(c.names))

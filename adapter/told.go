@@ -26,7 +26,7 @@ func (c *call) followBy(r *callRound) {
 	if f.before == nil {
 		c.tellAgain()
 	}
-	if c.estate != nil && len(c.inputs) == 0 { // it came from another replica just now
+	if c.unattended() { // it came from another replica just now
 		c.goOnAlone(r.req)
 	}
 	c.arm()
@@ -58,7 +58,7 @@ func (c *call) unfollow(r *callRound) {
 	c.giveBack(r)
 	c.tellAgain()
 	c.waitForClient()
-	switch told := r.outcome != nil || r.err != nil; {
+	switch told := (r.outcome != nil || r.err != nil) && !r.hungUp; {
 	case told: // it is kept for a client that asks twice
 		c.engine.calls.prolong(c, time.Now().Add(c.engine.settings.OutcomeTTL))
 	case c.phase == done:

@@ -30,6 +30,10 @@ func (x *Exchange) Position() Position {
 	return p
 }
 
+// Settled reports whether the sink has had all that came before Position, when that
+// is asked first, with a lock held that Receive takes.
+func (x *Exchange) Settled() bool { return !x.delivering.Load() }
+
 // resumption is what only an exchange has that goes on with another's stream.
 type resumption struct {
 	began   time.Time

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -30,6 +31,8 @@ type stream struct {
 	retry   time.Duration // the server's retry field; zero: none was sent
 	resumes int           // attempts since the last event
 	opened  time.Time     // when reopen last opened it
+
+	delivering atomic.Bool // the last event id is of an event that is being delivered
 }
 
 // begin makes the decoder ready for a new body.
@@ -45,6 +48,7 @@ func (s *stream) begin() {
 //
 // Hot: once per event.
 func (s *stream) event() ([]byte, error) {
+	s.delivering.Store(false)
 	for {
 		if len(s.rest) == 0 {
 			s.sse.release()
@@ -66,6 +70,7 @@ func (s *stream) event() ([]byte, error) {
 			continue
 		}
 		s.resumes = 0
+		s.delivering.Store(len(ev.Data) > 0)
 		if ev.HasID {
 			s.setLastID(ev.ID)
 		}
