@@ -75,6 +75,7 @@ func TestOtherRequestsInADialect(t *testing.T) {
 // A dialect that is switched off says which setting does that.
 func TestDialectSwitchedOff(t *testing.T) {
 	t.Parallel()
+	onlyNewest(t, "listChanged of resources")
 	server := newServer(t, rawserver.Settings{})
 	h := Start(t, Options{Upstream: to(server), Config: "dialects: {incomplete_result: {enabled: false}, dependent_requests: {enabled: false}, saga: {enabled: false}, resume_token: {enabled: false}, resumable: {enabled: false}, tasks: {enabled: false}}"})
 	const call = `"method": "tools/call", "params": {"name": "ask"`

@@ -14,6 +14,7 @@ import (
 func TestTaskAtItsEndpoint(t *testing.T) {
 	t.Parallel()
 	onlyStreamable(t, "it is about HTTP towards the server")
+	onlyNewest(t, "tasks")
 	gate := make(chan struct{})
 	var servers [2]*rawserver.Server
 	for i := range servers {
