@@ -133,6 +133,9 @@ func (e *Engine) Begin(req *Request) (Round, error) {
 // beginLegacy starts a round that a legacy server serves. arrived says that it is
 // one of those already that a replica that stops still serves.
 func (e *Engine) beginLegacy(up *upstream, req *Request, caps *mcp.Capabilities, arrived bool) (Round, error) {
+	if req.PassOnly != nil {
+		return nil, req.PassOnly
+	}
 	if req.RequestState == nil && up.through(e) {
 		return e.beginThrough(up, req, caps, arrived)
 	}

@@ -128,12 +128,20 @@ func (s *Set) Decode(msg *jsonrpc.Message, named []byte, configured *Spoken, req
 		d = s.recognise(msg, &p, configured)
 	}
 	if d == nil && named == nil && s != nil && s.tasks != nil && (Tasks{}).concerns(msg.Method, &p) {
-		d = s.tasks
-		if d.Off && !mcp.MethodTraits(msg.Method).Task {
-			d = nil // a task is an answer that a client takes, not one that it wants
+		switch d = s.tasks; {
+		case !d.Off:
+		case msg.Method == mcp.MethodToolsCall: // a task is an answer that a client takes, not one that it wants
+			d = nil
+		default: // a modern server may have tasks of its own
+			err := d.Decode(msg, req)
+			req.PassOnly = d.off()
+			return d.Dialect, err
 		}
 	}
 	if d == nil {
+		if p.watchesTasks(msg.Method) {
+			req.PassOnly = p.noTasksHere()
+		}
 		return MRTR{}, p.decodeModern(msg, req)
 	}
 	if d.Off {

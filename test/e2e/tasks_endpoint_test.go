@@ -81,6 +81,25 @@ func TestTaskOfAModernServer(t *testing.T) {
 	}
 }
 
+// They do so where the dialect is switched off: they are not its own.
+func TestTaskOfAModernServerSwitchedOff(t *testing.T) {
+	t.Parallel()
+	server := newServer(t, rawserver.Settings{})
+	gate := make(chan struct{})
+	server.Tool("slow", func(c *rawserver.Call) { <-gate; c.Text("done") })
+	inner := StartOne(t, Options{Upstream: to(server), Config: tasksSoon})
+	outer := Start(t, Options{Upstream: atURL(inner.URL), Config: "dialects: {tasks: {enabled: false}}"})
+	task := create(t, outer.Target, "slow")
+	stream := outer.Open(t, listenTo(map[string]any{"taskIds": []string{task}}, Caps(withTasks)))
+	same(t, "acknowledged", parse(t, at(stream.Notification(acknowledged).Params, "notifications")), `{"taskIds":["`+task+`"]}`)
+	close(gate)
+	if got := taskText(t, awaitTask(t, outer.Target, task, "completed")); got != "done" {
+		t.Errorf("got %q", got)
+	}
+	for string(at(stream.Notification("notifications/tasks").Params, "status")) != `"completed"` {
+	}
+}
+
 // A proposal's request is none that a modern server understands: who sends it is
 // told so, and the server hears nothing of it. A legacy endpoint beside it still
 // serves it.
