@@ -18,6 +18,8 @@ var tasks = Tasks{After: time.Second, TTL: time.Minute, Poll: 5 * time.Second}
 var declaring = strings.Replace(meta, `{"elicitation":{}}`, `{"extensions":{"io.modelcontextprotocol/tasks":{}}}`, 1)
 
 func TestTasksAreRecognised(t *testing.T) {
+	both := NewSet(Spoken{Dialect: resumable}, Spoken{Dialect: tasks})
+	twice := strings.Replace(declaring, `"extensions"`, `"resumableRequests":{},"extensions"`, 1)
 	on, off := NewSet(Spoken{Dialect: tasks}), NewSet(Spoken{Dialect: tasks, Off: true, Setting: "the setting"})
 	for name, c := range map[string]struct {
 		set    *Set
@@ -27,6 +29,8 @@ func TestTasksAreRecognised(t *testing.T) {
 	}{
 		"a call that declares":        {on, request("tools/call", `"name":"x",`+declaring), NameTasks, ""},
 		"a call that does not":        {on, request("tools/call", `"name":"x",`+meta), NameMRTR, ""},
+		"a call that declares both":   {both, request("tools/call", `"name":"x",`+twice), NameTasks, ""},
+		"a prompt with both":          {both, request("prompts/get", `"name":"x",`+twice), NameResumable, ""},
 		"a prompt":                    {on, request("prompts/get", `"name":"x",`+declaring), NameMRTR, ""},
 		"an extension that is none":   {on, request("tools/call", `"name":"x",`+strings.Replace(declaring, `tasks":{}`, `tasks":true`, 1)), NameMRTR, ""},
 		"a task":                      {on, request("tasks/get", `"taskId":"t",`+declaring), NameTasks, ""},
