@@ -36,7 +36,7 @@ FUZZ = \
 # Black-box tests that choose their transports themselves, and those that say most
 # of servers whose sessions have one stream for everything.
 ANY_UPSTREAM = ^(TestEveryServer|TestChild|TestProcess|TestScopes|TestOneProcessOfAll)
-ONE_STREAM = ^Test(OfficialClient|Several|Hinted|Answers|Retr|Disconnect|Parked|Pushed|Question|Orphan|Queue|Listen|Sessions?|Idle|Shutdown|Hop|Nothing|Task|Visit|Unauthorized|Handshake)
+ONE_STREAM = ^Test(OfficialClient|Several|Hinted|Answers|Retr|Disconnect|Parked|Pushed|Question|Orphan|Queue|Listen|Sessions?|Idle|Shutdown|Hop|Nothing|Task|Visit|Unauthorized|Handshake|Dialect|Resumable|ResumeToken|Saga|Incomplete|Dependent|Persistent)
 
 
 # Those that between them have all messages on the wire, in all revisions.

@@ -9,7 +9,9 @@ import (
 
 // backlog is what the client of a lasting call is yet to be told, in order. Of
 // notifications there are no more than the settings allow: the oldest give way,
-// and where they were the client is told how many.
+// and where they were the client is told how many. While the client is here, one
+// alone is never too large: it is told at once, and its size was bounded when it was
+// read.
 type backlog struct {
 	waiting []pending
 	notes   int // notifications among them
@@ -27,10 +29,10 @@ type pending struct {
 // isHandle reports whether it is the call's handle.
 func (p pending) isHandle() bool { return p.note == nil && p.key == "" && p.lost == 0 }
 
-// put appends a notification.
-func (b *backlog) put(note []byte, s *Settings) {
+// put appends a notification. here says whether the client is.
+func (b *backlog) put(note []byte, s *Settings, here bool) {
 	b.add(len(b.waiting), pending{note: note})
-	b.trim(s)
+	b.trim(s, here)
 }
 
 // ask appends a question.
@@ -45,11 +47,11 @@ func (b *backlog) take() pending {
 }
 
 // giveBack puts what was taken, and not told after all, where it was.
-func (b *backlog) giveBack(taken []pending, s *Settings) {
+func (b *backlog) giveBack(taken []pending, s *Settings, here bool) {
 	for i, p := range taken {
 		b.add(i, p)
 	}
-	b.trim(s)
+	b.trim(s, here)
 }
 
 func (b *backlog) add(at int, p pending) {
@@ -64,10 +66,9 @@ func (b *backlog) count(p pending, sign int) {
 	}
 }
 
-// trim lets the oldest notifications give way. One alone is never too large: its
-// size was bounded when it was read.
-func (b *backlog) trim(s *Settings) {
-	for b.notes > s.MaxUndelivered || b.notes > 1 && b.bytes > s.MaxUndeliveredBytes {
+// trim lets the oldest notifications give way.
+func (b *backlog) trim(s *Settings, here bool) {
+	for b.notes > s.MaxUndelivered || b.bytes > s.MaxUndeliveredBytes && (b.notes > 1 || !here) {
 		i := slices.IndexFunc(b.waiting, func(p pending) bool { return p.note != nil })
 		b.count(b.waiting[i], -1)
 		lost := 1

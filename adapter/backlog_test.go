@@ -26,53 +26,69 @@ func (b *backlog) told() string {
 func TestBacklogGivesWayToTheNewest(t *testing.T) {
 	for name, test := range map[string]struct {
 		most, bytes int
-		do          func(b *backlog, s *Settings)
+		do          func(b *backlog, s *Settings, here bool)
 		want        string
 	}{
-		"all fit": {3, 100, func(b *backlog, s *Settings) {
-			b.put([]byte("n1"), s)
+		"all fit": {3, 100, func(b *backlog, s *Settings, here bool) {
+			b.put([]byte("n1"), s, here)
 			b.ask("k")
-			b.put([]byte("n2"), s)
+			b.put([]byte("n2"), s, here)
 		}, "n1 ?k n2"},
-		"too many": {2, 100, func(b *backlog, s *Settings) {
+		"too many": {2, 100, func(b *backlog, s *Settings, here bool) {
 			for _, n := range []string{"n1", "n2", "n3", "n4"} {
-				b.put([]byte(n), s)
+				b.put([]byte(n), s, here)
 			}
 		}, "-2 n3 n4"},
-		"a question never gives way": {1, 100, func(b *backlog, s *Settings) {
-			b.put([]byte("n1"), s)
+		"a question never gives way": {1, 100, func(b *backlog, s *Settings, here bool) {
+			b.put([]byte("n1"), s, here)
 			b.ask("a")
-			b.put([]byte("n2"), s)
+			b.put([]byte("n2"), s, here)
 			b.ask("b")
-			b.put([]byte("n3"), s)
+			b.put([]byte("n3"), s, here)
 		}, "-1 ?a -1 ?b n3"},
-		"too large": {9, 5, func(b *backlog, s *Settings) {
+		"too large": {9, 5, func(b *backlog, s *Settings, here bool) {
 			for _, n := range []string{"n1", "n2", "n3"} {
-				b.put([]byte(n), s)
+				b.put([]byte(n), s, here)
 			}
 		}, "-1 n2 n3"},
-		"one alone is never too large": {9, 1, func(b *backlog, s *Settings) { b.put([]byte("n1"), s) }, "n1"},
-		"given back": {9, 100, func(b *backlog, s *Settings) {
-			b.put([]byte("n1"), s)
+		"each too large": {9, 1, func(b *backlog, s *Settings, here bool) {
+			b.put([]byte("n1"), s, here)
 			b.ask("k")
-			b.put([]byte("n2"), s)
+			b.put([]byte("n2"), s, here)
+		}, "-1 ?k -1"},
+		"one too large": {9, 2, func(b *backlog, s *Settings, here bool) {
+			b.put([]byte("n1"), s, here)
+			b.put([]byte("n02"), s, here)
+			b.put([]byte("n3"), s, here)
+		}, "-2 n3"},
+		"one alone is told to a client that is here": {9, 1, func(b *backlog, s *Settings, _ bool) { b.put([]byte("n1"), s, true) }, "n1"},
+		"but not kept once it has gone": {9, 1, func(b *backlog, s *Settings, here bool) {
+			b.put([]byte("n1"), s, true)
+			taken := []pending{b.take()}
+			b.put([]byte("n2"), s, true)
+			b.giveBack(taken, s, here)
+		}, "-2"},
+		"given back": {9, 100, func(b *backlog, s *Settings, here bool) {
+			b.put([]byte("n1"), s, here)
+			b.ask("k")
+			b.put([]byte("n2"), s, here)
 			taken := []pending{b.take(), b.take()}
-			b.put([]byte("n3"), s)
-			b.giveBack(taken, s)
+			b.put([]byte("n3"), s, here)
+			b.giveBack(taken, s, here)
 		}, "n1 ?k n2 n3"},
-		"given back, and too many": {2, 100, func(b *backlog, s *Settings) {
+		"given back, and too many": {2, 100, func(b *backlog, s *Settings, here bool) {
 			for _, n := range []string{"n1", "n2", "n3"} {
-				b.put([]byte(n), s)
+				b.put([]byte(n), s, here)
 			}
 			gap, n2 := b.take(), b.take()
-			b.put([]byte("n4"), s)
-			b.put([]byte("n5"), s) // n3 has given way
-			b.giveBack([]pending{gap, n2}, s)
+			b.put([]byte("n4"), s, here)
+			b.put([]byte("n5"), s, here) // n3 has given way
+			b.giveBack([]pending{gap, n2}, s, here)
 		}, "-3 n4 n5"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var b backlog
-			test.do(&b, &Settings{MaxUndelivered: test.most, MaxUndeliveredBytes: test.bytes})
+			test.do(&b, &Settings{MaxUndelivered: test.most, MaxUndeliveredBytes: test.bytes}, false)
 			if b.notes > test.most {
 				t.Errorf("%d notifications are kept, of %d", b.notes, test.most)
 			}

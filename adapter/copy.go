@@ -176,7 +176,7 @@ func (e *Engine) readCopy(b []byte) *call {
 	c.until, c.lasting.ttl = c.lasting.until, o.Standing.TTL
 	if f := c.lasting.following; f != nil {
 		c.until = f.awayAt
-		f.backlog.giveBack(untold, &e.settings)
+		f.backlog.giveBack(untold, &e.settings, false)
 	}
 	switch {
 	case o.Standing.Failure != nil || o.Standing.Status == mcp.TaskCancelled:

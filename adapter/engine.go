@@ -63,7 +63,9 @@ type Engine struct {
 	strange  atomic.Int64  // when a request state of an unknown key last came, in Unix nanoseconds; zero: never
 	rounds   atomic.Int64  // in progress
 	remote   atomic.Int64  // of them, those whose clients are at other replicas
+	watches  atomic.Int64  // of them, or about to be, those that watch for listeners, here or elsewhere
 	others   acquaintance
+	watching watching
 	quiet    chan struct{} // has room for one: no round is left, while draining
 
 	mu        sync.Mutex
@@ -133,6 +135,9 @@ func (e *Engine) Begin(req *Request) (Round, error) {
 // beginLegacy starts a round that a legacy server serves. arrived says that it is
 // one of those already that a replica that stops still serves.
 func (e *Engine) beginLegacy(up *upstream, req *Request, caps *mcp.Capabilities, arrived bool) (Round, error) {
+	if req.PassOnly != nil {
+		return nil, req.PassOnly
+	}
 	if req.RequestState == nil && up.through(e) {
 		return e.beginThrough(up, req, caps, arrived)
 	}
@@ -213,9 +218,10 @@ func (e *Engine) arrive() error {
 	return nil
 }
 
-// enter counts a round, which leave undoes.
+// enter counts a round, which leave undoes. Those that watch have no part in the
+// limit: listeners and lasting calls have limits of their own.
 func (e *Engine) enter() error {
-	if n := e.rounds.Add(1); n > int64(e.settings.MaxCalls) {
+	if n := e.rounds.Add(1); n-e.watches.Load() > int64(e.settings.MaxCalls) {
 		e.leave()
 		return &Refusal{Reason: ReasonOverload, Detail: "too many calls are in flight (calls.max)", RetryAfter: time.Second}
 	}

@@ -91,8 +91,8 @@ func (r *rig) end() {
 			r.t.Errorf("%d sessions left", n)
 		}
 	}
-	if len(r.routes) != 0 || len(r.listeners) != 0 {
-		r.t.Errorf("left over: %d rounds that pass through, %d listeners", len(r.routes), len(r.listeners))
+	if n := r.watches.Load(); len(r.routes) != 0 || len(r.listeners) != 0 || len(r.watching.of) != 0 || n != 0 {
+		r.t.Errorf("left over: %d rounds that pass through, %d listeners, %d watches, of which %d count", len(r.routes), len(r.listeners), len(r.watching.of), n)
 	}
 }
 

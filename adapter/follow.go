@@ -124,7 +124,7 @@ func (c *call) beginFollowing(r *callRound) {
 	f.round, f.asked = r, nil
 	f.backlog.add(0, pending{}) // the handle
 	for _, n := range r.queue.waiting {
-		f.backlog.put(n, &c.engine.settings)
+		f.backlog.put(n, &c.engine.settings, true)
 	}
 	r.queue = queue{}
 	c.handed = true
@@ -221,7 +221,9 @@ func (c *call) eventOf(p pending) (Event, bool) {
 }
 
 // notify keeps a notification for a client that follows. mu is held.
-func (f *following) notify(c *call, note []byte) { f.backlog.put(note, &c.engine.settings) }
+func (f *following) notify(c *call, note []byte) {
+	f.backlog.put(note, &c.engine.settings, f.round != nil)
+}
 
 // waiting is how much waits for a client that is away. mu is held.
 func (f *following) waiting() (n int) {

@@ -208,7 +208,7 @@ func TestFollowerIsToldOfOverflow(t *testing.T) {
 		want   string
 	}{
 		"by number": {func(s *Settings, _ *legacy.Settings, _ *rawserver.Settings) { s.MaxUndelivered = 2 }, "-3 p4 p5 ?elicitation-1"},
-		"by bytes":  {func(s *Settings, _ *legacy.Settings, _ *rawserver.Settings) { s.MaxUndeliveredBytes = 1 }, "-4 p5 ?elicitation-1"},
+		"by bytes":  {func(s *Settings, _ *legacy.Settings, _ *rawserver.Settings) { s.MaxUndeliveredBytes = 1 }, "-5 ?elicitation-1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, test.change)

@@ -81,6 +81,10 @@ func (e *Engine) serveRound(ctx context.Context, from string, s Stream, rest []b
 		_ = s.End(ctx, nil)
 		return
 	}
+	if req.Method == methodWatch {
+		e.watches.Add(1)
+		defer e.watches.Add(-1)
+	}
 	var r servedRound
 	if first {
 		r, err = e.beginFirst(ctx, req)

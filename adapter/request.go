@@ -37,6 +37,9 @@ type Request struct {
 	// Bare says that the request does not have the form of the modern revision: a
 	// modern server cannot be sent it.
 	Bare bool
+	// PassOnly, where it is not nil, says that the request is for a modern server
+	// alone: what it asks for is switched off here, which this says.
+	PassOnly error
 	// Hold is how long the round may last before its client is told to come back,
 	// where the method may be answered so; zero: the engine's MaxHold.
 	Hold time.Duration

@@ -197,7 +197,7 @@ func (r *routeRound) order() []*upstream {
 
 // seek finds an endpoint that can be reached. A modern one has been sent the
 // request by then; a nil passage says that it is legacy. A request of a proposal
-// is for a legacy one alone.
+// is for a legacy one alone, one of what is switched off here for a modern one.
 func (r *routeRound) seek(order []*upstream, request *legacy.Request) (*upstream, legacy.Era, *legacy.Passage, error) {
 	var last error = refuse(ReasonUpstreamDown, "no endpoint of the server is left to try")
 	for _, up := range order {
@@ -205,6 +205,10 @@ func (r *routeRound) seek(order []*upstream, request *legacy.Request) (*upstream
 		var p *legacy.Passage
 		if err == nil && era == legacy.EraModern && r.req.Bare {
 			last = refuse(ReasonDialect, "the server speaks %s itself by now, and takes requests of that form alone", mcp.Modern)
+			continue
+		}
+		if err == nil && era == legacy.EraLegacy && r.req.PassOnly != nil {
+			last = r.req.PassOnly
 			continue
 		}
 		if err == nil && era == legacy.EraModern && up != r.unfit {

@@ -22,7 +22,7 @@ type Settings struct {
 	DownTTL time.Duration
 
 	MaxOutcomeBytes        int64 // kept outcomes, overall
-	MaxCalls               int   // rounds in progress
+	MaxCalls               int   // rounds in progress, but for those that watch lasting calls
 	MaxParked              int   // parked calls, overall
 	MaxParkedPerPrincipal  int
 	MaxReleased            int // parked calls whose streams were let go

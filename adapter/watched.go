@@ -11,12 +11,11 @@ import (
 	"github.com/holdfast-mcp/holdfast/adapter/mcp"
 )
 
-// watched are the lasting calls that a listener hears of. Each has a round of its
-// own, which finds the call wherever it is; of what it says only the newest is
-// kept.
+// watched are the lasting calls that a listener hears of; of what is said of each
+// only the newest is kept.
 type watched struct {
 	handles []string
-	request Request    // of those rounds, but for the handle
+	request Request    // of the rounds that watch them, but for the handle
 	changed []*Outcome // how calls stand that have changed; guarded by the listener's mu
 }
 
@@ -41,47 +40,14 @@ func (w *watched) choose(e *Engine, up *upstream, req *Request, caps *mcp.Capabi
 	return w.handles
 }
 
-// follow begins to watch. What it returns waits for the end of that, which comes
-// with the listener's.
-func (w *watched) follow(l *listenRound) (wait func()) {
-	var watching sync.WaitGroup
+// follow begins to watch, until what it returns is called.
+func (w *watched) follow(l *listenRound) (leave func()) {
 	for _, handle := range w.handles {
-		watching.Go(func() {
-			for first := true; l.ctx.Err() == nil; first = false {
-				if !first && !pause(l.ctx, time.Second) {
-					return
-				}
-				if w.watch(l, handle) {
-					return
-				}
-			}
-		})
+		l.engine.watching.join(l, handle)
 	}
-	return watching.Wait
-}
-
-// watch hears of one call. It reports whether there is nothing more to hear.
-func (w *watched) watch(l *listenRound, handle string) (over bool) {
-	r := w.request
-	r.RequestState = []byte(handle)
-	round, err := l.engine.Begin(&r)
-	if err != nil {
-		var refusal *Refusal
-		return errors.As(err, &refusal) && refusal.RetryAfter == 0
-	}
-	defer round.Close()
-	stop := context.AfterFunc(l.ctx, round.Gone)
-	defer stop()
-	for {
-		ev, err := round.Next(time.Now().Add(time.Hour))
-		switch {
-		case errors.Is(err, ErrDeadline):
-		case err != nil:
-			return false
-		case ev.Standing != nil:
-			w.show(l, ev.Standing.clone())
-		case ev.Outcome != nil:
-			return true
+	return func() {
+		for _, handle := range w.handles {
+			l.engine.watching.leave(l, handle)
 		}
 	}
 }
@@ -102,6 +68,137 @@ func (w *watched) take() *Outcome {
 	o := w.changed[0]
 	w.changed = slices.Delete(w.changed, 0, 1)
 	return o
+}
+
+// watching are the lasting calls that listeners here hear of. However many hear of
+// one, it is watched once, so that a caller has no more watches than calls that
+// last, which are bounded.
+type watching struct {
+	mu sync.Mutex
+	of map[string]*watch // by handle, which is one caller's
+}
+
+// watch is a lasting call that is watched. It has a round of its own, which finds
+// the call wherever it is.
+type watch struct {
+	engine *Engine
+	handle string
+	ctx    context.Context
+	cancel context.CancelFunc // with the last listener
+
+	// Guarded by watching's mu.
+	request Request // of its rounds, as who came last has it
+	hearers []*listenRound
+	newest  *Outcome // what was said last, for who comes later
+}
+
+// join lets a listener hear of a call. A watch that it begins is on the engine's
+// books, where the listener is.
+func (ws *watching) join(l *listenRound, handle string) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	w := ws.of[handle]
+	if w == nil {
+		w = &watch{engine: l.engine, handle: handle}
+		w.ctx, w.cancel = context.WithCancel(l.engine.ctx)
+		if ws.of == nil {
+			ws.of = make(map[string]*watch)
+		}
+		ws.of[handle] = w
+		l.engine.wg.Add(1)
+		go w.run()
+	}
+	w.request = l.calls.request
+	w.request.RequestState = []byte(handle)
+	w.hearers = append(w.hearers, l)
+	if w.newest != nil {
+		l.calls.show(l, w.newest.clone())
+	}
+}
+
+// leave lets a listener hear of a call no more.
+func (ws *watching) leave(l *listenRound, handle string) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	w := ws.of[handle]
+	if w == nil {
+		return
+	}
+	i := slices.Index(w.hearers, l)
+	if i < 0 { // it is another watch: the listener's was over
+		return
+	}
+	if w.hearers = slices.Delete(w.hearers, i, i+1); len(w.hearers) == 0 {
+		delete(ws.of, handle)
+		w.cancel()
+	}
+}
+
+// end takes a watch off that has nothing more to say.
+func (ws *watching) end(w *watch) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if ws.of[w.handle] == w {
+		delete(ws.of, w.handle)
+	}
+}
+
+// next is the request of a watch's next round.
+func (ws *watching) next(w *watch) Request {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	return w.request
+}
+
+// run watches until there is nothing more to hear, or nobody who listens.
+func (w *watch) run() {
+	e := w.engine
+	defer e.wg.Done()
+	defer w.cancel()
+	defer e.watching.end(w)
+	for first := true; w.ctx.Err() == nil; first = false {
+		if !first && !pause(w.ctx, time.Second) || w.hear() {
+			return
+		}
+	}
+}
+
+// hear hears of the call. It reports whether there is nothing more to hear.
+func (w *watch) hear() (over bool) {
+	w.engine.watches.Add(1)
+	defer w.engine.watches.Add(-1)
+	r := w.engine.watching.next(w)
+	round, err := w.engine.Begin(&r)
+	if err != nil {
+		var refusal *Refusal
+		return errors.As(err, &refusal) && refusal.RetryAfter == 0
+	}
+	defer round.Close()
+	stop := context.AfterFunc(w.ctx, round.Gone)
+	defer stop()
+	for {
+		ev, err := round.Next(time.Now().Add(time.Hour))
+		switch {
+		case errors.Is(err, ErrDeadline):
+		case err != nil:
+			return false
+		case ev.Standing != nil:
+			w.tell(ev.Standing)
+		case ev.Outcome != nil:
+			return true
+		}
+	}
+}
+
+// tell tells all who listen.
+func (w *watch) tell(o *Outcome) {
+	ws := &w.engine.watching
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	w.newest = o.clone()
+	for _, l := range w.hearers {
+		l.calls.show(l, o.clone())
+	}
 }
 
 // clone is the outcome in memory of its own.

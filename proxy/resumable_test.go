@@ -112,3 +112,43 @@ func TestResumableNeedsAStream(t *testing.T) {
 		t.Errorf("got %d %s", resp.StatusCode, text)
 	}
 }
+
+// A request with the modern envelope keeps the modern rules, in this dialect too.
+func TestResumableWithTheModernEnvelope(t *testing.T) {
+	s := start(t, resumableSettings(), answering(adapter.Outcome{Result: []byte(`{}`)}))
+	const offer = `"io.modelcontextprotocol/clientCapabilities":{"resumableRequests":{}}`
+	meta := func(version string) string {
+		return `"_meta":{"io.modelcontextprotocol/protocolVersion":"` + version + `",` + offer + `}`
+	}
+	call := body("tools/call", `"name":"add",`+meta(mcp.Modern))
+	resume := body(mcp.MethodResume, `"resumeToken":"t",`+meta(mcp.Modern))
+	const named = "Holdfast-Dialect: resumable"
+	for name, c := range map[string]struct {
+		request string
+		status  int
+		code    int
+	}{
+		"a call":                      {post(call), 200, 0},
+		"one without the envelope":    {barePost(body("tools/call", `"name":"add","_meta":{`+offer+`}`)), 200, 0},
+		"no headers":                  {barePost(call), 400, mcp.CodeHeaderMismatch},
+		"no version header":           {post(call, "-MCP-Protocol-Version"), 400, mcp.CodeHeaderMismatch},
+		"no method header":            {post(call, "-Mcp-Method"), 400, mcp.CodeHeaderMismatch},
+		"no name header":              {post(call, "-Mcp-Name"), 400, mcp.CodeHeaderMismatch},
+		"an unknown version":          {post(body("tools/call", `"name":"add",`+meta("2099-01-01")), "MCP-Protocol-Version: 2099-01-01"), 400, mcp.CodeUnsupportedVersion},
+		"that, named":                 {post(body("tools/call", `"name":"add",`+meta("2099-01-01")), "MCP-Protocol-Version: 2099-01-01", "+"+named), 400, mcp.CodeUnsupportedVersion},
+		"half an envelope":            {post(body("tools/call", `"name":"add","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}`), "+"+named), 400, -32602},
+		"a resumption":                {post(resume, "Mcp-Method: "+mcp.MethodResume, "-Mcp-Name"), 200, 0},
+		"a resumption, no headers":    {barePost(resume), 400, mcp.CodeHeaderMismatch},
+		"a resumption, bare":          {barePost(resumeBody), 200, 0},
+		"an unknown version, resumed": {post(body(mcp.MethodResume, `"resumeToken":"t",`+meta("2099-01-01")), "MCP-Protocol-Version: 2099-01-01", "Mcp-Method: "+mcp.MethodResume, "-Mcp-Name"), 400, mcp.CodeUnsupportedVersion},
+	} {
+		client := s.dial(t)
+		client.send(c.request)
+		resp, text := client.answer()
+		if resp.StatusCode != c.status {
+			t.Errorf("%s: HTTP %d %s, want %d", name, resp.StatusCode, text, c.status)
+		} else if c.code != 0 && parseError(t, text).Error.Code != c.code {
+			t.Errorf("%s: got %s, want code %d", name, text, c.code)
+		}
+	}
+}

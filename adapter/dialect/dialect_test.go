@@ -210,6 +210,8 @@ func TestProposalsRefuse(t *testing.T) {
 		"step without id":       {Saga{}, request("tools/resumeSaga", `"sagaToken":"s","completedSteps":[{"result":{}}]`), "stepId"},
 		"token no string":       {ResumeToken{}, request("tools/call", `"name":"a","resumeToken":7`), "resumeToken must be a string"},
 		"unknown method":        {Saga{}, request("tools/other", ``), "no method"},
+		"tasks to hear of":      {IncompleteResult{}, request("subscriptions/listen", `"notifications":{"taskIds":["t"]}`), "taskIds needs the extension"},
+		"tasks, declared":       {Resumable{}, request("subscriptions/listen", `"notifications":{"taskIds":["t"]},`+declaring), "taskIds are of the dialect tasks"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var req adapter.Request

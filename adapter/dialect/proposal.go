@@ -21,6 +21,9 @@ func (p *params) decodeProposal(msg *jsonrpc.Message, req *adapter.Request, caps
 	if !traits.Known || traits.Task {
 		return unknownMethod(msg.Method, p)
 	}
+	if p.watchesTasks(msg.Method) {
+		return p.noTasksHere()
+	}
 	return p.decodeOptional(traits, req, caps)
 }
 

@@ -25,13 +25,16 @@ type Resumable struct {
 	MaxWait time.Duration
 	// Life is how long the token of a request is good at most.
 	Life time.Duration
+
+	enveloped bool // it is of a request with the modern envelope
 }
 
 // Name returns "resumable".
 func (Resumable) Name() string { return NameResumable }
 
-// Modern returns false.
-func (Resumable) Modern() bool { return false }
+// Modern reports whether the dialect is that of a modern request, which keeps the
+// rules of one.
+func (d Resumable) Modern() bool { return d.enveloped }
 
 var resumableCapability = []byte(`"` + mcp.CapabilityResumable + `"`)
 
@@ -53,19 +56,34 @@ func (d Resumable) Decode(msg *jsonrpc.Message, req *adapter.Request) error {
 	case mcp.MethodStatus:
 		return d.decodeAbout(&p, msg, jsonrpc.Get(msg.Params, "requestId"), req)
 	}
-	if err := p.decodeProposal(msg, req, d.Capabilities); err != nil {
+	if err := d.decodeCall(&p, msg, req); err != nil {
 		return err
 	}
-	req.ClientInfo, req.Bare = nil, p.version == nil // with the envelope, a modern server takes it
+	req.ClientInfo = nil
 	if mcp.MethodTraits(msg.Method).Eligible {
 		req.Lasting, req.Away = d.Life, d.MaxWait
 	}
 	return nil
 }
 
+// decodeCall reads a request that there is without the dialect, too. One with the
+// modern envelope may go to a modern server.
+func (d Resumable) decodeCall(p *params, msg *jsonrpc.Message, req *adapter.Request) error {
+	switch {
+	case p.version == nil:
+		return p.decodeProposal(msg, req, d.Capabilities)
+	case p.watchesTasks(msg.Method):
+		return p.noTasksHere()
+	}
+	return p.decodeModern(msg, req)
+}
+
 // decodeAbout reads a message about the request that had an id.
 func (d Resumable) decodeAbout(p *params, msg *jsonrpc.Message, original []byte, req *adapter.Request) error {
 	req.Method, req.ID, req.Params, req.Meta = msg.Method, msg.ID, []byte(`{}`), p.meta
+	if version, ok := text(p.version); ok && string(version) != mcp.Modern {
+		return unsupported(version)
+	}
 	if err := p.decodeMeta(req); err != nil {
 		return err
 	}

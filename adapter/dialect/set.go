@@ -38,6 +38,8 @@ type Set struct {
 	// Those that the shape of a request tells: nil where not known.
 	dependent, resumeToken, tasks *Spoken
 	resumable                     *Spoken
+
+	resumableModern Dialect // is resumable for requests with the modern envelope
 }
 
 // own are the methods that only one dialect has.
@@ -65,6 +67,10 @@ func NewSet(others ...Spoken) *Set {
 			s.tasks = d
 		case NameResumable:
 			s.resumable = d
+			if r, ok := d.Dialect.(Resumable); ok {
+				r.enveloped = true
+				s.resumableModern = r
+			}
 		}
 	}
 	return s
@@ -128,17 +134,28 @@ func (s *Set) Decode(msg *jsonrpc.Message, named []byte, configured *Spoken, req
 		d = s.recognise(msg, &p, configured)
 	}
 	if d == nil && named == nil && s != nil && s.tasks != nil && (Tasks{}).concerns(msg.Method, &p) {
-		d = s.tasks
-		if d.Off && !mcp.MethodTraits(msg.Method).Task {
-			d = nil // a task is an answer that a client takes, not one that it wants
+		switch d = s.tasks; {
+		case !d.Off:
+		case msg.Method == mcp.MethodToolsCall: // a task is an answer that a client takes, not one that it wants
+			d = nil
+		default: // a modern server may have tasks of its own
+			err := d.Decode(msg, req)
+			req.PassOnly = d.off()
+			return d.Dialect, err
 		}
 	}
 	if d == nil {
+		if p.watchesTasks(msg.Method) {
+			req.PassOnly = p.noTasksHere()
+		}
 		return MRTR{}, p.decodeModern(msg, req)
 	}
 	if d.Off {
 		req.ID = msg.ID
 		return nil, d.off()
+	}
+	if p.version != nil && d == s.resumable && s.resumableModern != nil {
+		return s.resumableModern, s.resumableModern.Decode(msg, req)
 	}
 	return d.Dialect, d.Decode(msg, req)
 }
@@ -189,13 +206,18 @@ func (s *Set) recognise(msg *jsonrpc.Message, p *params, configured *Spoken) *Sp
 		return s.dependent
 	case p.resumeToken != nil && s.resumeToken != nil:
 		return s.resumeToken
-	case s.resumable != nil && declaresResumable(p.capabilities) && (p.version == nil || traits.Eligible && !s.resumable.Off):
-		return s.resumable // with the modern envelope it is an offer
+	case s.resumable != nil && declaresResumable(p.capabilities) && (p.version == nil || traits.Eligible && !s.resumable.Off && !s.makesTask(msg.Method, p)):
+		return s.resumable // with the modern envelope it is an offer, and a task the revision's own
 	}
 	if p.version != nil { // the modern envelope
 		return nil
 	}
 	return configured
+}
+
+// makesTask reports whether a modern request may be answered with a task.
+func (s *Set) makesTask(method string, p *params) bool {
+	return method == mcp.MethodToolsCall && s.tasks != nil && !s.tasks.Off && declaresTasks(p.capabilities)
 }
 
 func (s *Set) unknown(named []byte) error {

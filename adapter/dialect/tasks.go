@@ -43,6 +43,19 @@ func missingTasks(what string) error {
 	}
 }
 
+// watchesTasks reports whether a request wants to be told of tasks.
+func (p *params) watchesTasks(method string) bool {
+	return method == mcp.MethodListen && jsonrpc.Get(p.notifications, "taskIds") != nil
+}
+
+// noTasksHere refuses that in a dialect that has no words for it.
+func (p *params) noTasksHere() error {
+	if !declaresTasks(p.capabilities) {
+		return missingTasks("taskIds")
+	}
+	return &adapter.Refusal{Reason: adapter.ReasonDialect, Detail: "taskIds are of the dialect " + NameTasks + " alone"}
+}
+
 // concerns reports whether a modern request is one of this dialect rather than of
 // plain MRTR.
 //
@@ -52,7 +65,7 @@ func (Tasks) concerns(method string, p *params) bool {
 	case mcp.MethodToolsCall:
 		return declaresTasks(p.capabilities)
 	case mcp.MethodListen:
-		return jsonrpc.Get(p.notifications, "taskIds") != nil
+		return p.watchesTasks(method)
 	}
 	return mcp.MethodTraits(method).Task
 }
@@ -70,7 +83,7 @@ func (d Tasks) Decode(msg *jsonrpc.Message, req *adapter.Request) error {
 	switch declared := declaresTasks(p.capabilities); {
 	case msg.Method == mcp.MethodToolsCall && declared:
 		req.Lasting, req.LastingAfter = d.TTL, d.After
-	case msg.Method == mcp.MethodListen && !declared && jsonrpc.Get(p.notifications, "taskIds") != nil:
+	case !declared && p.watchesTasks(msg.Method):
 		return missingTasks("taskIds")
 	}
 	return nil

@@ -18,15 +18,19 @@ var tasks = Tasks{After: time.Second, TTL: time.Minute, Poll: 5 * time.Second}
 var declaring = strings.Replace(meta, `{"elicitation":{}}`, `{"extensions":{"io.modelcontextprotocol/tasks":{}}}`, 1)
 
 func TestTasksAreRecognised(t *testing.T) {
+	both := NewSet(Spoken{Dialect: resumable}, Spoken{Dialect: tasks})
+	twice := strings.Replace(declaring, `"extensions"`, `"resumableRequests":{},"extensions"`, 1)
 	on, off := NewSet(Spoken{Dialect: tasks}), NewSet(Spoken{Dialect: tasks, Off: true, Setting: "the setting"})
 	for name, c := range map[string]struct {
 		set    *Set
 		text   string
-		want   string // the dialect, or "" for an error
-		reason adapter.Reason
+		want   string         // the dialect, or "" for an error
+		reason adapter.Reason // of the error, or of a legacy server's
 	}{
 		"a call that declares":        {on, request("tools/call", `"name":"x",`+declaring), NameTasks, ""},
 		"a call that does not":        {on, request("tools/call", `"name":"x",`+meta), NameMRTR, ""},
+		"a call that declares both":   {both, request("tools/call", `"name":"x",`+twice), NameTasks, ""},
+		"a prompt with both":          {both, request("prompts/get", `"name":"x",`+twice), NameResumable, ""},
 		"a prompt":                    {on, request("prompts/get", `"name":"x",`+declaring), NameMRTR, ""},
 		"an extension that is none":   {on, request("tools/call", `"name":"x",`+strings.Replace(declaring, `tasks":{}`, `tasks":true`, 1)), NameMRTR, ""},
 		"a task":                      {on, request("tasks/get", `"taskId":"t",`+declaring), NameTasks, ""},
@@ -38,7 +42,11 @@ func TestTasksAreRecognised(t *testing.T) {
 		"another subscription":        {on, request("subscriptions/listen", `"notifications":{"toolsListChanged":true},`+meta), NameMRTR, ""},
 		"what is gone":                {on, request("tasks/result", `"taskId":"t",`+declaring), "", adapter.ReasonMethodNotFound},
 		"a call, switched off":        {off, request("tools/call", `"name":"x",`+declaring), NameMRTR, ""},
-		"a task, switched off":        {off, request("tasks/get", `"taskId":"t",`+declaring), "", adapter.ReasonDialect},
+		"a task, switched off":        {off, request("tasks/get", `"taskId":"t",`+declaring), NameTasks, adapter.ReasonDialect},
+		"subscription, switched off":  {off, request("subscriptions/listen", `"notifications":{"taskIds":["t"]},`+declaring), NameTasks, adapter.ReasonDialect},
+		"neither off nor declared":    {off, request("subscriptions/listen", `"notifications":{"taskIds":["t"]},`+meta), "", adapter.ReasonMissingCapability},
+		"subscription, none known":    {nil, request("subscriptions/listen", `"notifications":{"taskIds":["t"]},`+declaring), NameMRTR, adapter.ReasonDialect},
+		"none known, nor declared":    {nil, request("subscriptions/listen", `"notifications":{"taskIds":["t"]},`+meta), NameMRTR, adapter.ReasonMissingCapability},
 		"a task where none are known": {nil, request("tasks/get", `"taskId":"t",`+declaring), "", adapter.ReasonMethodNotFound},
 	} {
 		msg, err := jsonrpc.ParseRequest([]byte(c.text), 64)
@@ -53,6 +61,8 @@ func TestTasksAreRecognised(t *testing.T) {
 			t.Errorf("%s: %v, want a refusal for %s", name, err, c.reason)
 		case c.want != "" && (err != nil || d.Name() != c.want):
 			t.Errorf("%s: %v, %v, want %s", name, d, err, c.want)
+		case c.want != "" && (req.PassOnly != nil || c.reason != "") && (!errors.As(req.PassOnly, &refusal) || refusal.Reason != c.reason):
+			t.Errorf("%s: a legacy server's client gets %v, want a refusal for %q", name, req.PassOnly, c.reason)
 		case c.want == NameTasks && req.Method == mcp.MethodToolsCall && (req.Lasting != time.Minute || req.LastingAfter != time.Second):
 			t.Errorf("%s: lasts %v after %v", name, req.Lasting, req.LastingAfter)
 		case c.want == NameMRTR && req.Lasting != 0:

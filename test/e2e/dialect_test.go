@@ -75,6 +75,7 @@ func TestOtherRequestsInADialect(t *testing.T) {
 // A dialect that is switched off says which setting does that.
 func TestDialectSwitchedOff(t *testing.T) {
 	t.Parallel()
+	onlyNewest(t, "listChanged of resources")
 	server := newServer(t, rawserver.Settings{})
 	h := Start(t, Options{Upstream: to(server), Config: "dialects: {incomplete_result: {enabled: false}, dependent_requests: {enabled: false}, saga: {enabled: false}, resume_token: {enabled: false}, resumable: {enabled: false}, tasks: {enabled: false}}"})
 	const call = `"method": "tools/call", "params": {"name": "ask"`
@@ -95,11 +96,37 @@ func TestDialectSwitchedOff(t *testing.T) {
 			t.Errorf("the error is %q, which does not name %s", reply.Error.Message, test.setting)
 		}
 	}
+	for _, m := range []*Message{
+		aboutTask("tasks/get", "t"),
+		listenTo(map[string]any{"taskIds": []string{"t"}}, Caps(withTasks)),
+	} {
+		reply := h.Send(t, m)
+		reply.Fails(t, http.StatusBadRequest, -32600, "dialect")
+		if !strings.Contains(reply.Error.Message, "dialects.tasks.enabled") {
+			t.Errorf("the error is %q", reply.Error.Message)
+		}
+	}
 	same(t, "capabilities", h.Send(t, Request("server/discover", nil)).Completes(t)["capabilities"],
 		`{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"logging":{},"completions":{}}`)
 	if n := len(server.Received("tools/call")); n != 0 {
 		t.Errorf("%d calls reached the server", n)
 	}
+}
+
+// Only a client that declares the extension is told of tasks, in the dialect that
+// has words for that.
+func TestTasksToHearOfAreATasksClients(t *testing.T) {
+	t.Parallel()
+	server := newServer(t, rawserver.Settings{})
+	h := Start(t, Options{Upstream: to(server)})
+	const listen = `{"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": {"notifications": {"taskIds": ["t"]}`
+	h.Send(t, listenTo(map[string]any{"taskIds": []string{"t"}})).Fails(t, http.StatusBadRequest, -32021, "missing_capability")
+	for _, dialect := range []string{"incomplete-result", "resumable"} {
+		Post(t, h.URL, listen+`}}`, bare(dialect)).Fails(t, http.StatusBadRequest, -32021, "missing_capability")
+		Post(t, h.URL, listen+`, "_meta": {"io.modelcontextprotocol/clientCapabilities": `+withTasks+`}}}`, bare(dialect)).Fails(t, http.StatusBadRequest, -32600, "dialect")
+	}
+	h.Send(t, listenTo(map[string]any{"taskIds": []string{"t"}}, Header("Holdfast-Dialect", "mrtr"))).Fails(t, http.StatusBadRequest, -32021, "missing_capability")
+	h.Send(t, listenTo(map[string]any{"taskIds": []string{"t"}}, Caps(withTasks), Header("Holdfast-Dialect", "mrtr"))).Fails(t, http.StatusBadRequest, -32600, "dialect")
 }
 
 // What a client can be asked that declares nothing is the dialect's to say.

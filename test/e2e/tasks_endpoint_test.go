@@ -14,6 +14,7 @@ import (
 func TestTaskAtItsEndpoint(t *testing.T) {
 	t.Parallel()
 	onlyStreamable(t, "it is about HTTP towards the server")
+	onlyNewest(t, "tasks")
 	gate := make(chan struct{})
 	var servers [2]*rawserver.Server
 	for i := range servers {
@@ -77,6 +78,25 @@ func TestTaskOfAModernServer(t *testing.T) {
 	}
 	if got := getTask(t, inner.Target, task)["status"]; got != "completed" {
 		t.Errorf("asked directly, the task is %v", got)
+	}
+}
+
+// They do so where the dialect is switched off: they are not its own.
+func TestTaskOfAModernServerSwitchedOff(t *testing.T) {
+	t.Parallel()
+	server := newServer(t, rawserver.Settings{})
+	gate := make(chan struct{})
+	server.Tool("slow", func(c *rawserver.Call) { <-gate; c.Text("done") })
+	inner := StartOne(t, Options{Upstream: to(server), Config: tasksSoon})
+	outer := Start(t, Options{Upstream: atURL(inner.URL), Config: "dialects: {tasks: {enabled: false}}"})
+	task := create(t, outer.Target, "slow")
+	stream := outer.Open(t, listenTo(map[string]any{"taskIds": []string{task}}, Caps(withTasks)))
+	same(t, "acknowledged", parse(t, at(stream.Notification(acknowledged).Params, "notifications")), `{"taskIds":["`+task+`"]}`)
+	close(gate)
+	if got := taskText(t, awaitTask(t, outer.Target, task, "completed")); got != "done" {
+		t.Errorf("got %q", got)
+	}
+	for string(at(stream.Notification("notifications/tasks").Params, "status")) != `"completed"` {
 	}
 }
 

@@ -143,6 +143,7 @@ func TestTaskExample(t *testing.T) {
 // A legacy server's own task is one of the client's: "Task Execution Errors".
 func TestTaskOfTheServer(t *testing.T) {
 	t.Parallel()
+	onlyNewest(t, "tasks")
 	server := newServer(t, rawserver.Settings{Capabilities: rawserver.TaskCapabilities})
 	server.TaskTool("fails", 100, func(task *rawserver.Task) { task.Fail(-32603, "API rate limit exceeded") })
 	server.TaskTool("errs", 100, func(task *rawserver.Task) {
@@ -189,6 +190,7 @@ func TestTaskOfTheServer(t *testing.T) {
 // "Protocol Errors".
 func TestTaskRefusals(t *testing.T) {
 	t.Parallel()
+	onlyNewest(t, "tasks")
 	server := newServer(t, rawserver.Settings{Capabilities: rawserver.TaskCapabilities})
 	server.Tool("slow", func(c *rawserver.Call) { <-c.Context().Done() })
 	server.TaskTool("demands", 100, func(task *rawserver.Task) { task.Text("done") })
@@ -332,6 +334,7 @@ func TestTaskDiesWithItsReplica(t *testing.T) {
 func TestTaskOutlivesItsReplica(t *testing.T) {
 	t.Parallel()
 	onlyStreamable(t, "a session of one stream ends with the replica that keeps it")
+	onlyNewest(t, "tasks")
 	server := newServer(t, rawserver.Settings{Capabilities: rawserver.TaskCapabilities})
 	goOn := make(chan struct{})
 	server.TaskTool("task", 100, func(task *rawserver.Task) { <-goOn; task.Text("task") })
@@ -401,6 +404,7 @@ func TestTaskOverStdio(t *testing.T) {
 func TestTaskOutlivesARestart(t *testing.T) {
 	t.Parallel()
 	onlyStreamable(t, "a session of one stream ends with the replica that keeps it")
+	onlyNewest(t, "tasks")
 	server := newServer(t, rawserver.Settings{Capabilities: rawserver.TaskCapabilities})
 	gate := make(chan struct{})
 	server.TaskTool("task", 100, func(task *rawserver.Task) { <-gate; task.Text("done") })
