@@ -36,6 +36,8 @@ func (c *call) Receive(m *jsonrpc.Message, borrowed bool) {
 	switch {
 	case m.Result != nil && c.mayBeTask() && c.beginTask(m.Result):
 	case m.Error != nil && c.doubtTask(m.Error):
+	case m.Result != nil && !jsonrpc.IsObject(m.Result):
+		c.lost(&Refusal{Reason: ReasonUpstreamReply, Detail: "the server's result is no object", MayHaveRun: true})
 	case m.Result != nil:
 		c.finish(Outcome{Result: m.Result}, borrowed)
 	case m.Error != nil:
