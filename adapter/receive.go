@@ -36,6 +36,8 @@ func (c *call) Receive(m *jsonrpc.Message, borrowed bool) {
 	switch {
 	case m.Result != nil && c.mayBeTask() && c.beginTask(m.Result):
 	case m.Error != nil && c.doubtTask(m.Error):
+	case m.Result != nil && !jsonrpc.IsObject(m.Result):
+		c.lost(&Refusal{Reason: ReasonUpstreamReply, Detail: "the server's result is no object", MayHaveRun: true})
 	case m.Result != nil:
 		c.finish(Outcome{Result: m.Result}, borrowed)
 	case m.Error != nil:
@@ -230,10 +232,27 @@ func (c *call) progress(params []byte) {
 func withProgressToken(token, params []byte) []byte {
 	n := append([]byte(nil), `{"jsonrpc":"2.0","method":"`+mcp.NotifyProgress+`","params":{"progressToken":`...)
 	n = append(n, token...)
-	if rest := jsonrpc.AppendMembers(nil, params, isProgressToken); len(rest) > 0 {
+	if rest := jsonrpc.AppendMembers(nil, withoutTask(params), isProgressToken); len(rest) > 0 {
 		n = append(append(n, ','), rest...)
 	}
 	return append(n, "}}"...)
+}
+
+// withoutTask leaves out which task a notification belongs to: spec 2025-11-25,
+// basic/utilities/tasks, "Related Task Metadata". A modern client knows of none.
+func withoutTask(params []byte) []byte {
+	meta := jsonrpc.Get(params, "_meta")
+	if jsonrpc.Get(meta, mcp.MetaRelatedTask) == nil {
+		return params
+	}
+	out := jsonrpc.AppendMembers([]byte{'{'}, params, func(name []byte) bool { return string(name) == "_meta" })
+	if kept := jsonrpc.AppendMembers(nil, meta, func(name []byte) bool { return string(name) == mcp.MetaRelatedTask }); len(kept) > 0 {
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(append(out, `"_meta":{`...), kept...), '}')
+	}
+	return append(out, '}')
 }
 
 func isProgressToken(name []byte) bool { return string(name) == mcp.MetaProgressToken }
@@ -241,6 +260,7 @@ func isProgressToken(name []byte) bool { return string(name) == mcp.MetaProgress
 // logged passes a log message on to the rounds that want its level. Spec
 // 2026-07-28, server/utilities/logging, "Per-request log level".
 func (c *call) logged(params []byte) {
+	params = withoutTask(params)
 	text, _ := jsonrpc.Unquote(jsonrpc.Get(params, "level"))
 	level := mcp.ParseLevel(text)
 	if l := c.lasting; l != nil && l.following != nil && level != mcp.LevelNone && l.following.level.Admits(level) {

@@ -2,6 +2,7 @@ package adapter
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -114,6 +115,31 @@ func TestTaskReportsProgress(t *testing.T) {
 	}
 	if got := strings.Join(notes, " "); strings.Count(got, `"progressToken":"mine"`) != 1 {
 		t.Errorf("the client heard %s", got)
+	}
+}
+
+// What a task tells of itself names the task, which the client knows nothing of.
+func TestTaskNotificationsNameNoTask(t *testing.T) {
+	r := newRig(t, withTasks)
+	r.raw.TaskTool("long", 100, func(task *rawserver.Task) {
+		const related = `"io.modelcontextprotocol/related-task":{"taskId":"T-1"}`
+		c := task.Waiting()
+		c.Notify(mcp.NotifyProgress, `{"progressToken":`+string(task.Call.Token())+`,"progress":1,"_meta":{`+related+`}}`)
+		c.Notify(mcp.NotifyProgress, `{"_meta":{"a/b": [1],`+related+`},"progressToken":`+string(task.Call.Token())+`,"progress":2}`)
+		c.Notify(mcp.NotifyMessage, `{"_meta":{`+related+`,"c": 2},"level":"error","data":"x"}`)
+		task.Text("done")
+	})
+	o, notes, err := r.mustBegin(toolCall("long").with(func(q *query) { q.token, q.level = `"mine"`, mcp.LevelDebug })).finish()
+	if err != nil || o.text(t) != "done" {
+		t.Fatal(o, err)
+	}
+	want := []string{
+		`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"mine","progress":1}}`,
+		`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"mine","progress":2,"_meta":{"a/b":[1]}}}`,
+		`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"x","_meta":{"c":2}}}`,
+	}
+	if !slices.Equal(notes, want) {
+		t.Errorf("the client heard\n%s\nwant\n%s", strings.Join(notes, "\n"), strings.Join(want, "\n"))
 	}
 }
 

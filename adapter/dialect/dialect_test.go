@@ -255,7 +255,7 @@ func TestOutcomesOfProposals(t *testing.T) {
 			{&adapter.Outcome{Method: "tools/call", Result: []byte(`{"content":[],"_meta":{"a":1,"io.modelcontextprotocol/related-task":{}}}`)}, `"result":{"content":[],"_meta":{"a":1}}}`},
 			{&adapter.Outcome{Method: "tools/list", Result: []byte(`{"tools":[{"name":"a","execution":{}}],"ttlMs":1}`)}, `"result":{"tools":[{"name":"a"}],"ttlMs":1}}`},
 			{&adapter.Outcome{Method: "tools/list", Result: []byte(`{"tools":[{"name":"a"}],"_meta":{"b":2}}`)}, `"result":{"tools":[{"name":"a"}],"_meta":{"b":2}}}`},
-			{&adapter.Outcome{Method: "tools/call", Result: []byte(`[]`)}, `"error":{"code":-32603,"message":"The server's result is no object","data":{"reason":"upstream_reply"}}}`},
+			{&adapter.Outcome{Method: "tools/call", Result: []byte(`[]`)}, `"error":{"code":-32603,"message":"The server's result is no object","data":{"reason":"upstream_reply","mayHaveRun":true}}}`},
 		} {
 			if of.want == "" {
 				continue

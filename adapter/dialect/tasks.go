@@ -167,7 +167,9 @@ func (d Tasks) appendDetailed(dst []byte, o *adapter.Outcome) []byte {
 	return dst
 }
 
-var noObject = []byte(`{"code":-32603,"message":"The server's result is no object","data":{"reason":"upstream_reply"}}`)
+// noObject is the error for a result of another replica that is no object: what
+// comes of the server itself is refused before.
+var noObject = []byte(`{"code":-32603,"message":"The server's result is no object","data":{"reason":"upstream_reply","mayHaveRun":true}}`)
 
 // appendTask appends the members that every Task has.
 func (d Tasks) appendTask(dst []byte, s *adapter.Standing, status mcp.TaskStatus, message string) []byte {

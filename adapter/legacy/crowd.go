@@ -2,6 +2,7 @@ package legacy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -33,6 +34,31 @@ type waiter struct {
 type chance struct {
 	session *Session
 	place   bool
+}
+
+// errCrowded is the error of a replica that has no room for a session at the
+// moment, and queues nobody for it: a peer that waits may ask again. It does so
+// without a place of its own, which others may need to get on meanwhile.
+var errCrowded = fmt.Errorf("%w: sessions.max is reached", ErrFull)
+
+// crowdedThere is errCrowded as a peer has said it.
+type crowdedThere struct{ error }
+
+func (c crowdedThere) Unwrap() error { return c.error }
+
+// askAgain is how often a call asks a replica that has no room.
+const askAgain = 5 * lookAgain
+
+// comesAgain waits, after err, before a call that has begun to wait for a session
+// at a moment asks for room again. It reports false where it should not.
+func (s *Server) comesAgain(ctx context.Context, began time.Time, err error) bool {
+	var there crowdedThere
+	left := s.settings.QueueTimeout - time.Since(began)
+	if err != errCrowded && !errors.As(err, &there) || left <= 0 {
+		return false
+	}
+	defer s.asking.Add(-1)
+	return s.asking.Add(1) <= int64(s.settings.Queue) && sleep(ctx, min(left, askAgain)) == nil
 }
 
 var errNoRoom = fmt.Errorf("%w within sessions.queue_timeout: sessions.max is reached, and all are in use", ErrFull)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-mcp/holdfast/test/fixture/rawserver"
 )
 
 // crowded is how many turns there are.
@@ -191,4 +193,57 @@ func TestRoomIsNotLost(t *testing.T) {
 		(<-stays).of(t, "c").Return(true)
 	}
 	eventually(t, "one session", func() bool { return p.Sessions() == 1 && p.crowded() == 0 })
+}
+
+// A caller whose home is another replica waits for room there too, and gets it as
+// soon as that has some. What it has of its own replica's others may use meanwhile.
+func TestRoomAtTheHome(t *testing.T) {
+	for name, eligible := range map[string]bool{"a call": false, "an eligible call": true} {
+		t.Run(name, func(t *testing.T) {
+			raw := asking(t, rawserver.Settings{})
+			m := newMesh(t, raw, func(s *Settings) { s.MaxSessions, s.QueueTimeout, s.PushesOnGET = 1, 5*time.Second, true }, "aa", "bb")
+			a, b := m.servers["aa"], m.servers["bb"]
+			busy := mustAcquire(t, a, m.keyOf("busy", "aa", "bb"), false)
+			key := m.keyOf("waits", "aa", "bb")
+			refused := make(chan struct{}, 100)
+			m.onAsk(func(k kind) {
+				if k == askLend {
+					refused <- struct{}{}
+				}
+			})
+			got := make(chan lent, 1)
+			go func() {
+				s, err := b.Acquire(t.Context(), key, eligible, nil)
+				got <- lent{s, err}
+			}()
+			for range 2 {
+				select {
+				case <-refused:
+				case l := <-got:
+					t.Fatalf("the caller did not wait: %v", l.err)
+				}
+			}
+			mustAcquire(t, b, m.keyOf("own", "bb", "aa"), false).Return(false) // its place is free
+			busy.Return(false)
+			l := <-got
+			if l.err != nil {
+				t.Fatalf("the caller was told %v", l.err)
+			}
+			l.session.Return(eligible)
+		})
+	}
+}
+
+// It waits no longer than others do.
+func TestNoRoomAtTheHome(t *testing.T) {
+	raw := asking(t, rawserver.Settings{})
+	const patience = 500 * time.Millisecond
+	m := newMesh(t, raw, func(s *Settings) { s.MaxSessions, s.QueueTimeout = 1, patience }, "aa", "bb")
+	busy := mustAcquire(t, m.servers["aa"], m.keyOf("busy", "aa", "bb"), false)
+	defer busy.Return(false)
+	began := time.Now()
+	_, err := m.servers["bb"].Acquire(t.Context(), m.keyOf("waits", "aa", "bb"), false, nil)
+	if took := time.Since(began); !errors.Is(err, ErrFull) || took < patience || took > 10*patience {
+		t.Errorf("the caller was told %v after %v", err, took)
+	}
 }

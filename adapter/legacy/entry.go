@@ -117,7 +117,7 @@ func (e *entry) acquire(ctx context.Context, eligible bool, creds Credentials, a
 		}
 		if !asHome && e.away() {
 			e.mu.Unlock()
-			if s, err := e.place(ctx, creds); s != nil || err != nil {
+			if s, err := e.place(ctx, creds, began); s != nil || err != nil {
 				return s, false, err
 			}
 			continue
@@ -208,13 +208,15 @@ func (e *entry) primary(ctx context.Context, creds Credentials, asHome bool, beg
 	switch {
 	case o == nil && forPeer:
 		if !e.server.reserve() && !e.server.evict() {
-			err = fmt.Errorf("%w: sessions.max is reached", ErrFull)
+			err = errCrowded
 		}
 		o = &opening{}
 	case o == nil:
 		o = &opening{}
 		o.turn, err = e.server.room()
-	case o.turn != nil && (forPeer || o.callers >= set.Queue):
+	case o.turn != nil && forPeer:
+		err = errCrowded
+	case o.turn != nil && o.callers >= set.Queue:
 		err = fmt.Errorf("%w: sessions.max is reached, and sessions.queue is full", ErrFull)
 	}
 	if err != nil {
@@ -252,6 +254,9 @@ func (e *entry) primary(ctx context.Context, creds Credentials, asHome bool, beg
 	var status *StatusError
 	if o.err != nil && asStatus(o.err, &status) && status.Unauthorized() && !slices.Equal(o.creds.Lasting(), creds.Lasting()) {
 		return nil, true, nil // it was another caller's credentials that the server refused
+	}
+	if e.server.comesAgain(ctx, began, o.err) {
+		return nil, true, nil
 	}
 	if o.err != nil {
 		return nil, false, o.err

@@ -98,7 +98,7 @@ func (e *entry) borrow(ctx context.Context, creds Credentials) (*Session, error)
 				return e.borrowed(&answer, home, creds)
 			case sayRefused:
 				if !errors.Is(answer.err, ErrClosed) {
-					return nil, answer.err
+					return nil, answer.refused()
 				}
 			case sayNoIDs, sayUnknown:
 				if answer.kind == sayNoIDs {

@@ -34,10 +34,11 @@ func (s *Session) grant(replica string) {
 	s.granted = time.Now()
 }
 
-// place asks the home for a session with a place for an eligible call. A nil
+// place asks the home for a session with a place for an eligible call, again where
+// there is no room for one at the moment. A nil
 // session and error say to look again: this replica is the home, or there is
 // none.
-func (e *entry) place(ctx context.Context, creds Credentials) (*Session, error) {
+func (e *entry) place(ctx context.Context, creds Credentials, began time.Time) (*Session, error) {
 	s := e.server
 	silent := time.Time{} // since when no home has answered
 	for pause := lookAgain; e.away(); pause = min(2*pause, 8*lookAgain) {
@@ -51,7 +52,10 @@ func (e *entry) place(ctx context.Context, creds Credentials) (*Session, error) 
 			return nil, ctx.Err()
 		case err != nil || answer.kind == sayLater || answer.kind == sayRefused && errors.Is(answer.err, ErrClosed):
 		case answer.kind == sayRefused:
-			return nil, answer.err
+			if err := answer.refused(); !s.comesAgain(ctx, began, err) {
+				return nil, err
+			}
+			continue
 		case answer.kind == sayNoIDs:
 			s.noIDs.Store(true)
 			return nil, nil
@@ -61,6 +65,9 @@ func (e *entry) place(ctx context.Context, creds Credentials) (*Session, error) 
 			session, err := e.placedOn(&answer, home, creds)
 			if err != nil {
 				s.tell(home, &parcel{kind: tellFree, id: answer.id})
+			}
+			if s.comesAgain(ctx, began, err) {
+				continue
 			}
 			return session, err
 		}
@@ -127,7 +134,7 @@ func (e *entry) placedOn(p *parcel, home string, creds Credentials) (*Session, e
 		case over:
 			return nil, ErrClosed
 		case !s.reserve() && !s.evict():
-			return nil, fmt.Errorf("%w: sessions.max is reached", ErrFull)
+			return nil, errCrowded
 		}
 	}
 }

@@ -57,6 +57,7 @@ type Server struct {
 	settled     atomic.Bool  // whether it does is known
 	sessions    atomic.Int64 // open or opening
 	attributing atomic.Int64 // input requests whose calls are looked for in the background
+	asking      atomic.Int64 // calls that wait to ask for room again
 	delivering  atomic.Int64 // responses on their way to peers
 
 	info       atomic.Pointer[Info] // of the newest session
