@@ -169,7 +169,7 @@ func (h *heirloom) restore(c *call, t *state.Token) {
 	if f == nil {
 		return
 	}
-	f.backlog.giveBack(h.backlog, &c.engine.settings)
+	f.backlog.giveBack(h.backlog, &c.engine.settings, false)
 	for _, in := range c.inputs {
 		f.asked = append(f.asked, strings.Clone(in.Key))
 	}
