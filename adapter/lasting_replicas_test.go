@@ -103,6 +103,38 @@ func TestLastingTaskOutlivesItsOwner(t *testing.T) {
 	}
 }
 
+// What the client can be asked it has said with the call: who looks after the call at
+// another replica may declare less, or other things.
+func TestTakenOverTaskAsksWhatItsClientDeclared(t *testing.T) {
+	t.Parallel()
+	const tasks = `"extensions":{"` + mcp.ExtensionTasks + `":{}}`
+	for name, declared := range map[string]string{"nothing": `{` + tasks + `}`, "the same": `{"elicitation":{},` + tasks + `}`, "other": `{"elicitation":{"url":{}},"sampling":{},` + tasks + `}`} {
+		f := newReplicas(t, 2, withTasks)
+		f.raw.TaskTool("ask", 100, func(task *rawserver.Task) {
+			task.Start(mcp.MethodElicit, askFor("a"))
+			task.Forsaken()
+			task.Text(task.Ask(mcp.MethodElicit, askFor("a")).Content("a"))
+		})
+		caps := func(raw string) func(*query) { return func(q *query) { q.caps = raw } }
+		begun := f.rigs[0].play(toolCall("ask").lasting().with(caps(`{"elicitation":{},` + tasks + `}`))).handle(t)
+		f.rigs[0].until(begun, mcp.TaskInputRequired)
+		f.die(f.rigs[0])
+		f.giveUp()
+		f.rigs[1].play(about(mcp.MethodTaskGet, begun).with(caps(declared))) // which takes it over
+		o := f.rigs[1].until(begun, mcp.TaskInputRequired)
+		c := f.rigs[1].calls.get(f.rigs[1].callOf(begun))
+		c.mu.Lock()
+		if got := *c.caps(); got != (mcp.Capabilities{Raw: got.Raw, Form: true}) {
+			t.Errorf("declared %s: the call has %+v", name, got)
+		}
+		c.mu.Unlock()
+		f.rigs[1].play(about(mcp.MethodTaskUpdate, begun).with(func(q *query) { q.responses = accept(o.Inputs[0].Key, "a", "A") }))
+		if got := f.rigs[1].until(begun, mcp.TaskCompleted).text(t); got != "A" {
+			t.Errorf("declared %s: got %q", name, got)
+		}
+	}
+}
+
 // So does a call whose stream can go on.
 func TestLastingStreamOutlivesItsOwner(t *testing.T) {
 	t.Parallel()
