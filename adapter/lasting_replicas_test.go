@@ -281,3 +281,26 @@ func TestHintedKeyOfATaskComesOnce(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// A replica that stops answers what is about a lasting call elsewhere with an error:
+// no outcome of the kind has a request state.
+func TestStoppingReplicaLetsGoOfRoundsAboutLastingCalls(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 2)
+	f.raw.Tool("slow", func(c *rawserver.Call) { <-c.Context().Done() })
+	begun := f.rigs[0].play(toolCall("slow").lasting()).handle(t)
+	v := f.rigs[1].mustBegin(about(mcp.MethodTaskResult, begun))
+	stopped := f.drain(f.rigs[1], 4*time.Second)
+	var refusal *Refusal
+	if ev, err := v.Next(time.Now().Add(20 * time.Second)); !errors.As(err, &refusal) || refusal.Reason != ReasonShutdown || refusal.RetryAfter == 0 {
+		t.Errorf("got %+v, %v", ev.Outcome, err)
+	}
+	v.close()
+	awaitStop(t, stopped)
+	for _, method := range []string{mcp.MethodTaskGet, mcp.MethodTaskUpdate, mcp.MethodTaskCancel, mcp.MethodStatus, mcp.MethodAnswer, mcp.MethodCancel} {
+		r := &forwardRound{req: &Request{Method: method, RequestState: begun.State}}
+		if ev, err := r.letGo(); !errors.As(err, &refusal) || ev.Outcome != nil {
+			t.Errorf("%s: got %+v, %v", method, ev.Outcome, err)
+		}
+	}
+}
