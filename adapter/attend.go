@@ -24,6 +24,7 @@ func (c *call) attend(req *Request, r *callRound) error {
 	if (c.lasting.following != nil) != byFollower(req.Method) {
 		return notHeld()
 	}
+	c.goOnUnasked() // where it could not be known whose the call was
 	switch req.Method {
 	case mcp.MethodResume, mcp.MethodStatus, mcp.MethodAnswer, mcp.MethodCancel:
 		return c.attendFollower(req, r)
@@ -91,8 +92,7 @@ func (c *call) update(req *Request) error {
 			return err
 		}
 	case c.resend:
-		c.unparkAlone()
-		c.sendAnew(c.lasting.again(req))
+		c.sendAnewAlone(req)
 	default:
 		c.deliverUpdate(req)
 	}
@@ -126,18 +126,24 @@ func (c *call) deliverUpdate(req *Request) {
 	held := c.driver == byNobody // the request waits for the answers to earlier questions
 	open := len(c.inputs) > 0
 	if !open {
-		c.unparkAlone()
-		if held {
-			c.enter(starting)
-		} else {
-			c.enter(running)
-		}
-		c.arm()
-		c.watchTask()
+		c.goOnAnswered(held)
 	}
 	if len(answers) > 0 || held && !open {
 		c.goDeliver(&delivery{x: c.x, session: c.x.Session(), answers: answers, creds: c.creds, launch: held && !open}, nil)
 	}
+}
+
+// goOnAnswered goes on with a parked call for which nothing is open any more, and
+// whose request is held back or sent. mu is held.
+func (c *call) goOnAnswered(held bool) {
+	c.unparkAlone()
+	if held {
+		c.enter(starting)
+	} else {
+		c.enter(running)
+	}
+	c.arm()
+	c.watchTask()
 }
 
 // unparkAlone takes the call off the parked ones, without a round. mu is held.

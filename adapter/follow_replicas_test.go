@@ -88,6 +88,9 @@ func TestFollowingAtAnotherReplica(t *testing.T) {
 	if got := f.rigs[1].stands(handle); got != "cancelled 0" {
 		t.Errorf("stands %s", got)
 	}
+	v = f.rigs[1].mustBegin(ofFollower(mcp.MethodResume, handle))
+	v.hear(t, "!"+string(ReasonCallLost))
+	v.close()
 }
 
 // A first round that goes to the replica which keeps the session is followed

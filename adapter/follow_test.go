@@ -321,6 +321,9 @@ func TestFollowerCancels(t *testing.T) {
 	if got := r.stands(handle); got != "cancelled 0" {
 		t.Errorf("stands %s", got)
 	}
+	v = r.mustBegin(ofFollower(mcp.MethodResume, handle)) // it comes too late, and is told so
+	v.hear(t, "!"+string(ReasonCallLost))
+	v.close()
 }
 
 // A handle is good for its caller, its request and its dialect only.

@@ -76,6 +76,9 @@ func (c *call) shortHandle() []byte {
 // attendFollower serves a round about a call that its client follows. mu is held.
 func (c *call) attendFollower(req *Request, r *callRound) error {
 	if req.Method == mcp.MethodResume {
+		if c.phase == done && c.lasting.cancelled {
+			return c.err // there is no stream to go on with, and the client is to know
+		}
 		c.followBy(r)
 		return nil
 	}

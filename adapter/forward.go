@@ -139,11 +139,15 @@ const letPoll = time.Second
 
 // letGo tells the client to come back with the request state that it came with,
 // because this replica stops: another one brings it to its call, which knows the
-// round already.
+// round already. What is about a lasting call has no request state, and is sent
+// again: it may come twice.
 func (r *forwardRound) letGo() (Event, error) {
 	r.drop()
 	if r.req.Method == mcp.MethodResume { // it comes back by itself
 		return Event{}, ErrEnded
+	}
+	if byHandle(r.req.Method) {
+		return Event{}, stopping()
 	}
 	return Event{Outcome: &Outcome{Method: r.req.Method, State: bytes.Clone(r.req.RequestState)}}, nil
 }

@@ -194,7 +194,7 @@ func (c *call) sealHandle(l *lasting, req *Request) []byte {
 func (c *call) plainHandle(l *lasting) *state.Token {
 	t := &state.Token{
 		Owner: c.engine.settings.Replica, Call: c.id, Upstream: c.up.Name, Endpoint: c.up.id, Principal: bearer(&c.key), Request: c.digest,
-		Born: l.born.UnixMilli(), Expires: l.until.Unix() + 1,
+		Born: l.born.UnixMilli(), Expires: l.until.Unix() + 1, Caps: c.caps().Bits(),
 	}
 	if l.following != nil {
 		t.Away = uint32(l.following.away / time.Second)

@@ -104,6 +104,38 @@ func TestLastingTaskOutlivesItsOwner(t *testing.T) {
 	}
 }
 
+// What the client can be asked it has said with the call: who looks after the call at
+// another replica may declare less, or other things.
+func TestTakenOverTaskAsksWhatItsClientDeclared(t *testing.T) {
+	t.Parallel()
+	const tasks = `"extensions":{"` + mcp.ExtensionTasks + `":{}}`
+	for name, declared := range map[string]string{"nothing": `{` + tasks + `}`, "the same": `{"elicitation":{},` + tasks + `}`, "other": `{"elicitation":{"url":{}},"sampling":{},` + tasks + `}`} {
+		f := newReplicas(t, 2, withTasks)
+		f.raw.TaskTool("ask", 100, func(task *rawserver.Task) {
+			task.Start(mcp.MethodElicit, askFor("a"))
+			task.Forsaken()
+			task.Text(task.Ask(mcp.MethodElicit, askFor("a")).Content("a"))
+		})
+		caps := func(raw string) func(*query) { return func(q *query) { q.caps = raw } }
+		begun := f.rigs[0].play(toolCall("ask").lasting().with(caps(`{"elicitation":{},` + tasks + `}`))).handle(t)
+		f.rigs[0].until(begun, mcp.TaskInputRequired)
+		f.die(f.rigs[0])
+		f.giveUp()
+		f.rigs[1].play(about(mcp.MethodTaskGet, begun).with(caps(declared))) // which takes it over
+		o := f.rigs[1].until(begun, mcp.TaskInputRequired)
+		c := f.rigs[1].calls.get(f.rigs[1].callOf(begun))
+		c.mu.Lock()
+		if got := *c.caps(); got != (mcp.Capabilities{Raw: got.Raw, Form: true}) {
+			t.Errorf("declared %s: the call has %+v", name, got)
+		}
+		c.mu.Unlock()
+		f.rigs[1].play(about(mcp.MethodTaskUpdate, begun).with(func(q *query) { q.responses = accept(o.Inputs[0].Key, "a", "A") }))
+		if got := f.rigs[1].until(begun, mcp.TaskCompleted).text(t); got != "A" {
+			t.Errorf("declared %s: got %q", name, got)
+		}
+	}
+}
+
 // So does a call whose stream can go on.
 func TestLastingStreamOutlivesItsOwner(t *testing.T) {
 	t.Parallel()
@@ -344,5 +376,28 @@ func TestOutcomeThatItsOwnerHasLost(t *testing.T) {
 	}
 	if n := f.raw.ToolCalls("works"); n != 1 {
 		t.Errorf("the tool was called %d times", n)
+	}
+}
+
+// A replica that stops answers what is about a lasting call elsewhere with an error:
+// no outcome of the kind has a request state.
+func TestStoppingReplicaLetsGoOfRoundsAboutLastingCalls(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 2)
+	f.raw.Tool("slow", func(c *rawserver.Call) { <-c.Context().Done() })
+	begun := f.rigs[0].play(toolCall("slow").lasting()).handle(t)
+	v := f.rigs[1].mustBegin(about(mcp.MethodTaskResult, begun))
+	stopped := f.drain(f.rigs[1], 4*time.Second)
+	var refusal *Refusal
+	if ev, err := v.Next(time.Now().Add(20 * time.Second)); !errors.As(err, &refusal) || refusal.Reason != ReasonShutdown || refusal.RetryAfter == 0 {
+		t.Errorf("got %+v, %v", ev.Outcome, err)
+	}
+	v.close()
+	awaitStop(t, stopped)
+	for _, method := range []string{mcp.MethodTaskGet, mcp.MethodTaskUpdate, mcp.MethodTaskCancel, mcp.MethodStatus, mcp.MethodAnswer, mcp.MethodCancel} {
+		r := &forwardRound{req: &Request{Method: method, RequestState: begun.State}}
+		if ev, err := r.letGo(); !errors.As(err, &refusal) || ev.Outcome != nil {
+			t.Errorf("%s: got %+v, %v", method, ev.Outcome, err)
+		}
 	}
 }

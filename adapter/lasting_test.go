@@ -431,3 +431,43 @@ func TestLastingCallKeepsWhatWasNotTaken(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// What was too large to be kept is not sent again after a visit: the call ends and
+// says why.
+func TestLastingCallIsTooLargeToSendAgain(t *testing.T) {
+	big := func(r *rig) query {
+		return query{method: mcp.MethodToolsCall, params: `"name":"visit","arguments":{"what":"` + strings.Repeat("x", r.settings.MaxState) + `"}`}
+	}
+	want := func(t *testing.T, refusal *Refusal, times *atomic.Int32) {
+		t.Helper()
+		if refusal == nil || refusal.Reason != ReasonCallLost || !strings.Contains(refusal.Detail, "state.max_bytes") || times.Load() != 1 {
+			t.Errorf("ended with %v after %d calls", refusal, times.Load())
+		}
+	}
+	t.Run("task", func(t *testing.T) {
+		r := newRig(t)
+		ready, times := make(chan struct{}), new(atomic.Int32)
+		r.raw.Tool("visit", visitFirst(ready, times))
+		begun := r.play(big(r).lasting()).handle(t)
+		close(ready)
+		var refusal *Refusal
+		errors.As(r.until(begun, mcp.TaskFailed).Standing.Failure, &refusal)
+		want(t, refusal, times)
+	})
+	t.Run("followed, and asked before it lasts", func(t *testing.T) {
+		r := newRig(t, func(_ *Settings, _ *legacy.Settings, raw *rawserver.Settings) { raw.NoEventIDs = true })
+		ready, times := make(chan struct{}), new(atomic.Int32)
+		close(ready)
+		r.raw.Tool("visit", visitFirst(ready, times))
+		v, handle := r.handleFirst(big(r).followed(time.Hour))
+		defer v.close()
+		v.hear(t, "?elicitation-1")
+		r.play(answerOf(handle, `{"elicitation-1":{"result":{"action":"accept"}}}`))
+		ev, err := v.Next(time.Now().Add(20 * time.Second))
+		var refusal *Refusal
+		if !errors.As(err, &refusal) {
+			t.Errorf("heard %+v, %v", ev, err)
+		}
+		want(t, refusal, times)
+	})
+}

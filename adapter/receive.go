@@ -27,6 +27,7 @@ func (c *call) Receive(m *jsonrpc.Message, borrowed bool) {
 	}
 	if m.Method == mcp.NotifyTaskStatus || m.Method == mcp.NotifyElicitationCompleted {
 		c.noted(m)
+		c.goOnUnasked()
 		return
 	}
 	c.fallback = nil
@@ -62,6 +63,7 @@ func (c *call) Receive(m *jsonrpc.Message, borrowed bool) {
 		c.shed()
 	}
 	c.parkAlone()
+	c.goOnUnasked()
 	if c.driver == byRound && !borrowed && c.x != nil {
 		c.x.Wake() // it came from elsewhere: the round reads the exchange's own stream
 	}

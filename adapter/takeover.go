@@ -50,7 +50,11 @@ func (e *Engine) inherit(up *upstream, req *Request, caps *mcp.Capabilities, t *
 		if t.Method != "" {
 			method = t.Method
 		}
-		if own := jsonrpc.Get(jsonrpc.Get(t.Params, "_meta"), mcp.MetaClientCapabilities); jsonrpc.IsObject(own) {
+		own := jsonrpc.Get(jsonrpc.Get(t.Params, "_meta"), mcp.MetaClientCapabilities)
+		if !jsonrpc.IsObject(own) && caps.Bits() != t.Caps { // who asks after the call may declare less than who began it
+			own = mcp.CapabilitiesOf(t.Caps)
+		}
+		if jsonrpc.IsObject(own) {
 			var err error
 			if caps, err = e.caps.get(own); err != nil {
 				return nil, &Refusal{Reason: ReasonInvalidParams, Detail: err.Error()}

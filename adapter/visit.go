@@ -26,6 +26,10 @@ func (c *call) visit(e *jsonrpc.Error) {
 		c.lost(missing(`{"elicitation":{"url":{}}}`))
 		return
 	}
+	if c.lasting != nil && c.lasting.original == nil {
+		c.lost(notKeptToSend())
+		return
+	}
 	list := jsonrpc.Array(jsonrpc.Get(e.Data, "elicitations"))
 	found, consented := 0, true
 	for list.Next() && len(c.inputs) < c.engine.settings.MaxInputs {
@@ -114,6 +118,45 @@ func (c *call) sendAnew(req *Request) {
 	c.x, c.task, c.callID = nil, nil, 0
 	c.msgID = c.up.Server.NextID()
 	c.goLaunch(nil, c.appendRequest(legacy.Text(), req))
+}
+
+// sendAnewAlone is sendAnew for a lasting call, whose client does not send the
+// request again. mu is held.
+func (c *call) sendAnewAlone(req *Request) {
+	if c.lasting.original == nil {
+		c.terminate(notKeptToSend(), "its request is not at hand any more")
+		return
+	}
+	if c.phase == parked {
+		c.unparkAlone()
+	}
+	c.sendAnew(c.lasting.again(req))
+}
+
+func notKeptToSend() *Refusal {
+	return &Refusal{
+		Reason: ReasonCallLost, MayHaveRun: true,
+		Detail: "the server wants the request again after a visit, and it is not at hand: it was larger than state.max_bytes, or is gone with the replica that held the call",
+	}
+}
+
+// goOnUnasked goes on with a lasting call that waits for nobody any more: what was
+// to be visited has been, or the server has taken its questions back. No round
+// does it. mu is held.
+func (c *call) goOnUnasked() {
+	if c.lasting == nil || len(c.inputs) > 0 || c.x == nil || c.estate != nil || c.moving || !c.sure() {
+		return
+	}
+	switch {
+	case c.resend && (c.phase == parked || c.phase == running && len(c.rounds) == 0):
+		c.sendAnewAlone(nil)
+	case c.phase == parked:
+		held := c.driver == byNobody
+		c.goOnAnswered(held)
+		if held {
+			c.goDeliver(&delivery{x: c.x, session: c.x.Session(), creds: c.creds, launch: true}, nil)
+		}
+	}
 }
 
 // unexpect is the end of waiting for visits. mu is held.

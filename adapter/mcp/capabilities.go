@@ -108,6 +108,33 @@ func without(object []byte, name string) []byte {
 	return append(out, '}')
 }
 
+// Bits are what the client can be asked, short enough to be kept anywhere.
+func (c *Capabilities) Bits() (bits byte) {
+	for i, has := range [...]bool{c.Form, c.URL, c.Sampling, c.SamplingTools, c.Roots} {
+		if has {
+			bits |= 1 << i
+		}
+	}
+	return bits
+}
+
+// CapabilitiesOf are capabilities that have these Bits, as a client declares them.
+// Unknown bits count for nothing.
+func CapabilitiesOf(bits byte) []byte {
+	elicitation := [...]string{"", `"elicitation":{},`, `"elicitation":{"url":{}},`, `"elicitation":{"form":{},"url":{}},`}
+	out := append([]byte{'{'}, elicitation[bits&3]...)
+	switch {
+	case bits&(1<<3) != 0:
+		out = append(out, `"sampling":{"tools":{}},`...)
+	case bits&(1<<2) != 0:
+		out = append(out, `"sampling":{},`...)
+	}
+	if bits&(1<<4) != 0 {
+		out = append(out, `"roots":{},`...)
+	}
+	return append(bytes.TrimSuffix(out, []byte{','}), '}')
+}
+
 // Any reports whether the client can be asked anything at all.
 func (c *Capabilities) Any() bool { return c.Form || c.URL || c.Sampling || c.Roots }
 

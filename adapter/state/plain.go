@@ -15,7 +15,8 @@ import (
 //     follows that has it, and a bit for each;
 //   - with Endpoint: its length and text; with Foreign: the length of Inner and
 //     Inner;
-//   - varints: Born and Away, if any, Round, Expires (zigzag), Ran, Asked, the lengths of Owner,
+//   - with Born: varints Born and Away, and the byte Caps;
+//   - varints: Round, Expires (zigzag), Ran, Asked, the lengths of Owner,
 //     Upstream and the rest of Position, how many inputs and answers there are,
 //     and how long the JSON objects are together;
 //   - the texts that the lengths are of; Task, if any, after its length; Method, if any, after its
@@ -95,7 +96,7 @@ func (t *Token) appendPlain(dst []byte) []byte {
 	}
 	if t.Born != 0 {
 		dst = binary.AppendUvarint(dst, uint64(t.Born))
-		dst = binary.AppendUvarint(dst, uint64(t.Away))
+		dst = append(binary.AppendUvarint(dst, uint64(t.Away)), t.Caps)
 	}
 	dst = binary.AppendUvarint(dst, uint64(t.Round))
 	dst = binary.AppendVarint(dst, t.Expires)
@@ -204,7 +205,7 @@ func (t *Token) readPlain(b []byte) bool {
 			t.Inner = bytes.Clone(inner)
 		}
 	}
-	t.Born, t.Away = 0, 0
+	t.Born, t.Away, t.Caps = 0, 0, 0
 	if more&flagBorn != 0 {
 		born := r.uvarint()
 		if born == 0 || born > math.MaxInt64 {
@@ -214,7 +215,7 @@ func (t *Token) readPlain(b []byte) bool {
 		if away > math.MaxUint32 {
 			return false
 		}
-		t.Born, t.Away = int64(born), uint32(away)
+		t.Born, t.Away, t.Caps = int64(born), uint32(away), r.byte()
 	}
 	var n [14]uint64
 	r.uvarints(n[:])

@@ -110,7 +110,7 @@ func anyToken(wild bool) *rapid.Generator[*Token] {
 		}
 		if rapid.Bool().Draw(t, "a handle") {
 			tok.Born = rapid.Int64Range(1, math.MaxInt64).Draw(t, "born")
-			tok.Away = rapid.Uint32().Draw(t, "away")
+			tok.Away, tok.Caps = rapid.Uint32().Draw(t, "away"), rapid.Byte().Draw(t, "caps")
 		}
 		if rapid.Bool().Draw(t, "carried") {
 			tok.Method, tok.Params = "m"+text("method", MaxMethod-1), []byte(open+text("request", 60)+end)

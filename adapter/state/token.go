@@ -45,6 +45,9 @@ type Token struct {
 	// Away, of a handle, is for how many seconds the client of the call may be
 	// away that follows it; zero: none does.
 	Away uint32
+	// Caps, of a handle, is what the client declared that began the call, as
+	// mcp.Capabilities.Bits has it: whoever asks after the call may declare less.
+	Caps byte
 
 	// The original request, for a client that does not send it again; else none.
 	Method string
