@@ -203,7 +203,7 @@ func (p *pursuer) cancel(ctx context.Context, end Ended) Ended {
 const cancelWithin = 6 * time.Second
 
 // again asks for a task that has ended, some time later. It must be what it was;
-// where both replicas were killed that had its outcome, or its own before another
+// only where both replicas were killed that had its result, or one before the other
 // had the copy, it may have failed.
 func (p *pursuer) again(ctx context.Context, before *Task) {
 	told := time.Now()
@@ -218,8 +218,10 @@ func (p *pursuer) again(ctx context.Context, before *Task) {
 		p.breaks("was told %s, and %v later %s", before, p.plan.Later, reply)
 	case now.String() == before.String():
 		p.load.tally.later("the same")
-	case before.Status == "failed", now.Status == "failed" && now.Error != nil && p.load.tally.outlived(told):
-		p.load.tally.later(fmt.Sprintf("%s before, %s now", before.Status, now.Status))
+	case before.Status == "failed" && now.Status == "failed":
+		p.load.tally.later("failed, told in other words")
+	case now.Status == "failed" && now.Error != nil && p.load.tally.outlived(told):
+		p.load.tally.later("failed, with the replicas that had the outcome")
 	default:
 		p.breaks("was told %s, and %v later %s", before, p.plan.Later, now)
 	}
