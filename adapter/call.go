@@ -118,6 +118,7 @@ type call struct {
 	tickAt   time.Time // when it fires; zero: it does not
 	begun    time.Time // of the running time, for calls.max_duration
 	heard    time.Time // last sign of life, for calls.timeout
+	sentAt   time.Time // when the server had the request, the newest time; zero: not yet
 	parkedAt time.Time
 	stat     *gatherStat
 }
@@ -135,6 +136,9 @@ func (c *call) enter(to phase) bool {
 	}
 	if ok {
 		c.unanswered = c.phase == parked && to == done
+		if c.phase == starting && to == running {
+			c.sentAt = time.Now()
+		}
 		c.phase = to
 	}
 	return ok

@@ -23,9 +23,9 @@ import (
 // dies: one that stops leaves where the call stands (heirloom.go). A question is
 // told in each round that follows, until it is answered.
 
-// handleSoon is how long a call may take before the client is told its handle: by
-// then most servers have said where their stream can be gone on with, which the
-// handle is to carry, or have answered.
+// handleSoon is how long a call may take before the client is told its handle, at
+// least once the server has the request: by then most servers have said where their
+// stream can be gone on with, which the handle is to carry, or have answered.
 const (
 	handleSoon = 250 * time.Millisecond
 	handlePoll = 25 * time.Millisecond // how often it is looked whether they have
@@ -61,11 +61,9 @@ func (l *lasting) begin(req *Request) {
 // lookAt is when it is looked again whether the client is to be told the handle;
 // zero: never. mu is held.
 func (r *callRound) lookAt() time.Time {
-	at := r.handleAt()
-	if r.follows {
-		if soon := time.Now().Add(handlePoll); soon.Before(at) {
-			return soon
-		}
+	at, now := r.handleAt(), time.Now()
+	if soon := now.Add(handlePoll); r.follows && soon.Before(at) || !at.IsZero() && !now.Before(at) {
+		return soon
 	}
 	return at
 }
@@ -108,8 +106,12 @@ func (r *callRound) mustFollow() bool {
 
 // handleAt is when the client is told the handle at the latest. mu is held.
 func (r *callRound) handleAt() time.Time {
-	if r.follows && r.call.callID != 0 { // others need the name of the server's task to go on with it
+	switch c := r.call; {
+	case !r.follows:
+	case c.callID != 0: // others need the name of the server's task to go on with it
 		return r.lastAt.Add(4 * handleSoon)
+	case c.sentAt.Add(handleSoon).After(r.lastAt):
+		return c.sentAt.Add(handleSoon)
 	}
 	return r.lastAt
 }

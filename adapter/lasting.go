@@ -55,11 +55,19 @@ type Standing struct {
 // lastsBy reports whether the round is to be let go because its call lasts from
 // now on. mu is held.
 func (r *callRound) lastsBy(now time.Time) bool {
+	return r.mayLast() && (r.leaves || r.longEnough(now) && r.call.placed(now))
+}
+
+// mayLast reports whether nothing keeps the round's call from lasting. mu is held.
+func (r *callRound) mayLast() bool {
 	c := r.call
-	if c.phase != running || c.x == nil || c.moving || c.resend || len(c.inputs) > 0 && !r.leaves {
-		return false
-	}
-	return r.leaves || r.longEnough(now)
+	return c.phase == running && c.x != nil && !c.moving && !c.resend && (len(c.inputs) == 0 || r.leaves)
+}
+
+// placed reports whether the server has said where another replica can go on with
+// the call, which the handle is to carry, or has had its time for that. mu is held.
+func (c *call) placed(now time.Time) bool {
+	return c.lasting != nil || c.task != nil || c.x.Position().Event != "" || !now.Before(c.sentAt.Add(handleSoon))
 }
 
 // longEnough reports whether the server has made a task of the round's call, or it
@@ -83,7 +91,7 @@ func (c *call) lastBefore() {
 		switch {
 		case c.inline == r, c.phase == starting: // it drives the exchange, or does not know yet that the request was sent
 			r.leaves = r.leaves || len(c.inputs) == 0 && r.longEnough(now)
-		case r.lastsBy(now):
+		case r.mayLast() && (r.leaves || r.longEnough(now)):
 			c.last(r)
 		}
 	}

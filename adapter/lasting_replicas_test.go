@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-mcp/holdfast/adapter/legacy"
 	"github.com/holdfast-mcp/holdfast/adapter/mcp"
 	"github.com/holdfast-mcp/holdfast/test/fixture/rawserver"
 )
@@ -280,6 +281,18 @@ func TestHintedKeyOfATaskComesOnce(t *testing.T) {
 	f.rigs[1].play(about(mcp.MethodTaskUpdate, begun).with(func(q *query) { q.responses = accept(o.Inputs[0].Key, "b", "B") }))
 	if got := f.rigs[1].until(begun, mcp.TaskCompleted).text(t); got != "B" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// A call that lasts at once waits for the server to say where its stream can be
+// gone on with, for a moment.
+func TestHandleWaitsForThePlaceOfTheStream(t *testing.T) {
+	r := newRig(t, func(_ *Settings, _ *legacy.Settings, s *rawserver.Settings) { s.Prime = true })
+	r.raw.Tool("slow", func(c *rawserver.Call) { <-c.Context().Done() })
+	begun := r.play(toolCall("slow").with(func(q *query) { q.after, q.lasts = time.Nanosecond, time.Hour })).handle(t)
+	defer r.play(about(mcp.MethodTaskCancel, begun))
+	if token, err := r.ring.Open(begun.State, maxHandle); err != nil || token.Position.Event == "" {
+		t.Errorf("the handle has the position %+v (%v)", token.Position, err)
 	}
 }
 

@@ -193,7 +193,7 @@ func TestLastingCallIsCancelled(t *testing.T) {
 }
 
 func TestLastingCallFails(t *testing.T) {
-	r := newRig(t, func(s *Settings, _ *legacy.Settings, _ *rawserver.Settings) { s.Timeout = 200 * time.Millisecond })
+	r := newRig(t, func(s *Settings, _ *legacy.Settings, _ *rawserver.Settings) { s.Timeout = 2 * handleSoon })
 	release := make(chan struct{})
 	r.raw.Tool("fails", func(c *rawserver.Call) { <-release; c.Error(-32000, "no", "") })
 	r.raw.Tool("silent", func(c *rawserver.Call) { <-c.Context().Done() })

@@ -64,6 +64,10 @@ calls: {park_ttl: %[2]s, outcome_ttl: 5s, timeout: 25s}
 stream: {after: 150ms, keepalive: 1s}
 shutdown: {delay: 100ms, grace: 3s}
 upstream: {retry_min: 20ms, idle_conn_ttl: 2s, post_timeout: 5s}
+dialects:
+  resume_token: {after: 250ms}
+  resumable: {max_wait: 10s}
+  tasks: {after: 200ms, ttl: %[3]s, poll: 100ms}
 log: {level: debug}
 `
 
@@ -82,7 +86,11 @@ sessions: {open_timeout: 5s, queue_timeout: 5s, idle_ttl: 1s}
 stdio: {grace: 200ms, restart_min: 20ms, restart_max: 200ms}
 `
 
-const parkTTL = 30 * time.Second
+// How long calls wait that nobody comes back for.
+const (
+	parkTTL = 30 * time.Second
+	taskTTL = parkTTL
+)
 
 // raise starts the fleet, save for the additional replica.
 func raise(ctx context.Context, mode, dir string, server *Server, tally *Tally) (f *Fleet, err error) {
@@ -99,7 +107,7 @@ func raise(ctx context.Context, mode, dir string, server *Server, tally *Tally) 
 		return f, err
 	}
 	config, keys := filepath.Join(dir, "config.yaml"), filepath.Join(dir, "keys")
-	text := fmt.Sprintf(settings, ownerTimeout, parkTTL)
+	text := fmt.Sprintf(settings, ownerTimeout, parkTTL, taskTTL)
 	if mode == modeStdio {
 		text += fmt.Sprintf(overStdio, f.pipe(), server.Socket)
 	} else {

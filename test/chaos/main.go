@@ -45,7 +45,7 @@ func start() int {
 // Options of a run.
 type Options struct {
 	Seed    uint64
-	Calls   int // whose clients held a request state and stayed, at least
+	Calls   int // whose clients held a handle and stayed, at least
 	Faults  int // of each kind, at least
 	Workers int
 	Modes   []string
@@ -130,8 +130,11 @@ func run(ctx context.Context, o Options, stdout io.Writer) (err error) {
 	} else {
 		broken = append(broken, t.tally.Short(1, t.made(), []string{"local", "forwarded"})...)
 	}
+	if !slices.Equal(o.Modes, []string{modeStdio}) {
+		broken = append(broken, t.tally.Unspoken(o.Faults, Dialects)...)
+	}
 	if n := t.tally.carried(); n < o.Calls {
-		broken = append(broken, fmt.Sprintf("calls whose clients held a request state and stayed: %d, want %d", n, o.Calls))
+		broken = append(broken, fmt.Sprintf("calls whose clients held a handle and stayed: %d, want %d", n, o.Calls))
 	}
 	for i, text := range broken {
 		if i == maxPrinted {
