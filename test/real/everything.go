@@ -29,7 +29,7 @@ const (
 
 // raise raises a stage with server-everything; lower ends it.
 func raise(ctx context.Context, b *bench, mode string) (*stage, error) {
-	s := &stage{out: b.out, places: manyClients}
+	s := &stage{out: b.out, places: manyClients, official: b.official}
 	if err := s.raise(ctx, b, mode); err != nil {
 		return nil, errors.Join(err, s.lower())
 	}
