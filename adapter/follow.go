@@ -40,6 +40,7 @@ type following struct {
 	before   *callRound    // that did, and is about to say what it has told; or nil
 	handAt   time.Time     // when nobody waits for that any longer
 	backlog  backlog
+	held     bool     // the client has the handle for certain: it came with it
 	asked    []string // keys of open questions that are in the backlog, or were told
 	progress []byte   // raw progress token of the original request, or nil
 	level    mcp.Level

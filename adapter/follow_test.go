@@ -308,6 +308,60 @@ func TestFollowerLeavesTooSoon(t *testing.T) {
 	r.raw.WaitCount(mcp.NotifyCancelled, 1)
 }
 
+// A client that comes with its handle has it, even where it left before that was
+// known to be told: it is not told it again, nor taken for one that has nothing to
+// come back with when its next connection breaks as well.
+func TestFollowerLeavesAtOnce(t *testing.T) {
+	for name, between := range map[string]func(r *rig, handle string){
+		"and loses its next connection": func(r *rig, handle string) {
+			v := r.mustBegin(ofFollower(mcp.MethodResume, handle))
+			v.Gone()
+			v.close()
+		},
+		"and asks how it stands": func(r *rig, handle string) {
+			if got := r.stands(handle); got != "working 0" {
+				r.t.Errorf("stands %s", got)
+			}
+		},
+		"and comes back": func(*rig, string) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			steps := make(chan string, 16)
+			r.raw.Tool("t", stepwise(steps))
+			v, handle := r.handleFirst(toolCall("t").followed(time.Hour))
+			v.Gone()
+			v.close()
+			between(r, handle)
+			v = r.mustBegin(ofFollower(mcp.MethodResume, handle))
+			steps <- "?a"
+			v.hear(t, "?elicitation-1")
+			r.play(answerOf(handle, posted("elicitation-1", "a", "A")))
+			steps <- "="
+			v.hear(t, "=A")
+			v.close()
+			if n := r.raw.Count(mcp.NotifyCancelled); n != 0 {
+				t.Errorf("the server was told %d times that the call is cancelled", n)
+			}
+		})
+	}
+}
+
+// So does a stream that hangs, and ends when a newer one is there already.
+func TestHandleIsNotHandedInTwice(t *testing.T) {
+	r := newRig(t)
+	steps := make(chan string, 16)
+	r.raw.Tool("t", stepwise(steps))
+	first, handle := r.handleFirst(toolCall("t").followed(time.Hour))
+	second := r.mustBegin(ofFollower(mcp.MethodResume, handle))
+	first.Gone()
+	first.close()
+	steps <- "p1"
+	second.hear(t, "p1")
+	r.play(ofFollower(mcp.MethodCancel, handle))
+	second.close()
+}
+
 func TestFollowerCancels(t *testing.T) {
 	r := newRig(t)
 	r.raw.Tool("t", func(c *rawserver.Call) { <-c.Cancelled() })

@@ -75,6 +75,7 @@ func (c *call) shortHandle() []byte {
 
 // attendFollower serves a round about a call that its client follows. mu is held.
 func (c *call) attendFollower(req *Request, r *callRound) error {
+	c.lasting.following.hold()
 	if req.Method == mcp.MethodResume {
 		if c.phase == done && c.lasting.cancelled {
 			return c.err // there is no stream to go on with, and the client is to know
@@ -99,6 +100,12 @@ func (c *call) attendFollower(req *Request, r *callRound) error {
 	}
 	r.outcome = acknowledged(req.Method)
 	return nil
+}
+
+// hold notes that the client has the handle, which is told no more. mu is held.
+func (f *following) hold() {
+	f.held = true
+	f.backlog.waiting = slices.DeleteFunc(f.backlog.waiting, pending.isHandle)
 }
 
 // answered takes the response to a question. One that comes twice has been taken.

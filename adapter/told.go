@@ -84,7 +84,10 @@ func (c *call) handIn(before *callRound) {
 // giveBack has told again what a round is not known to have told. mu is held.
 func (c *call) giveBack(r *callRound) {
 	f := c.lasting.following
-	f.backlog.giveBack(slices.DeleteFunc(r.unsure, func(p pending) bool { return p.key != "" && !slices.Contains(f.asked, p.key) }), &c.engine.settings, f.round != nil)
+	over := func(p pending) bool {
+		return p.key != "" && !slices.Contains(f.asked, p.key) || f.held && p.isHandle()
+	}
+	f.backlog.giveBack(slices.DeleteFunc(r.unsure, over), &c.engine.settings, f.round != nil)
 	r.unsure = nil
 }
 

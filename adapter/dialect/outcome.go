@@ -162,12 +162,13 @@ func readResult(o *adapter.Outcome, cacheable bool) resultMembers {
 }
 
 // appendMeta appends the _meta member: what the server put there, its
-// serverInfo, and the subscription that a result belongs to.
+// serverInfo, and the subscription that a result belongs to; none that is empty.
 func appendMeta(dst []byte, o *adapter.Outcome, own []byte) []byte {
 	ownInfo := jsonrpc.IsObject(own) && jsonrpc.Get(own, mcp.MetaServerInfo) != nil
 	if !jsonrpc.IsObject(own) && o.ServerInfo == nil && o.Subscription == nil {
 		return dst
 	}
+	without := len(dst)
 	dst = append(dst, `,"_meta":{`...)
 	start := len(dst)
 	if o.ServerInfo != nil && !ownInfo {
@@ -192,6 +193,9 @@ func appendMeta(dst []byte, o *adapter.Outcome, own []byte) []byte {
 		dst = append(dst, c.RawName()...)
 		dst = append(dst, ':')
 		dst = append(dst, c.Value()...)
+	}
+	if len(dst) == start {
+		return dst[:without]
 	}
 	return append(dst, '}')
 }

@@ -159,8 +159,11 @@ func (d Tasks) appendDetailed(dst []byte, o *adapter.Outcome) []byte {
 	case mcp.TaskInputRequired:
 		dst = append(appendInputs(append(dst, `,"inputRequests":{`...), o.Inputs), '}')
 	case mcp.TaskCompleted:
-		bare := adapter.Outcome{Method: mcp.MethodToolsCall, Result: o.Result}
-		dst = appendBareResult(append(dst, `,"result":`...), &bare)
+		// The result that the call would have had, and so one of the revision, which
+		// has a resultType: the example of the extension leaves it out, its official
+		// client takes no result without.
+		whole := adapter.Outcome{Method: mcp.MethodToolsCall, Result: o.Result}
+		dst = appendResult(append(dst, `,"result":`...), &whole)
 	case mcp.TaskFailed:
 		dst = append(append(dst, `,"error":`...), failure...)
 	}

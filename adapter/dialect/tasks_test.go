@@ -111,7 +111,11 @@ func TestTaskOutcomes(t *testing.T) {
 		},
 		"completed": {
 			adapter.Outcome{Standing: standing(mcp.TaskCompleted, ""), Result: []byte(`{"content":[ ],"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"x"}},"isError":true}`)},
-			`"resultType":"complete",` + of("completed", "") + `,"result":{"content":[ ],"isError":true}`,
+			`"resultType":"complete",` + of("completed", "") + `,"result":{"resultType":"complete","content":[ ],"isError":true}`,
+		},
+		"completed with a result that says what it is": {
+			adapter.Outcome{Standing: standing(mcp.TaskCompleted, ""), Result: []byte(`{"resultType":"other","task":{},"_meta":{"a":1},"content":[]}`)},
+			`"resultType":"complete",` + of("completed", "") + `,"result":{"resultType":"complete","_meta":{"a":1},"content":[]}`,
 		},
 		"completed with nonsense": {
 			adapter.Outcome{Standing: standing(mcp.TaskCompleted, ""), Result: []byte(`7`)},

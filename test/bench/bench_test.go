@@ -45,6 +45,7 @@ func TestOptionsRefuse(t *testing.T) {
 		{"-only fast", `"fast"`},
 		{"-only parked -targets direct", "-only parked"},
 		{"-only hop -targets nginx", "-only hop"},
+		{"-only dialects -targets nginx", "-only dialects"},
 		{"-meeting 0", "-meeting: 0"},
 		{"-parked 0", "-parked: 0"},
 		{"-concurrency 65", "between 1 and 64"},

@@ -57,7 +57,7 @@ func (b *trial) callBeside(ctx context.Context) error {
 		report.AtMost, 1.1, "x", median(all, many, p50)/median(all, few, p50), "1.0x")
 	for _, l := range lots {
 		b.fault("resuming what others ran beside", l.resume(ctx))
-		if err := b.waiting(ctx, l, 0); err != nil {
+		if err := b.waiting(ctx, l.server, 0); err != nil {
 			return err
 		}
 	}

@@ -33,10 +33,19 @@ calls:
 // of waiting for others (calls.gather).
 const atOnce = "holdfast-gather-0s"
 
+// inTasks is a replica whose calls soon become tasks, all of one principal.
+const inTasks = "holdfast-tasks"
+
 // settings are what a replica's configuration has besides holdfastConf.
 var settings = map[string]string{
 	holdfast: "",
 	atOnce:   "  gather: 0s\n",
+	inTasks: `dialects:
+  tasks:
+    after: 10ms
+    max: 20000
+    max_per_principal: 20000
+`,
 }
 
 // replica is a running Holdfast.

@@ -93,20 +93,36 @@ type counts struct{ Sessions, Echoed, Asked, Answered, Left, Stray, Together, Wa
 // counts asks the mock what it has seen.
 func (s *server) counts(ctx context.Context) (counts, error) {
 	var c counts
+	text, err := s.get(ctx, "/stats")
+	if err == nil {
+		err = json.Unmarshal(text, &c)
+	}
+	if err != nil {
+		return c, fmt.Errorf("ask mock for its counts: %w", err)
+	}
+	return c, nil
+}
+
+// ask has the mock's calls of later ask.
+func (s *server) ask(ctx context.Context) error {
+	if _, err := s.get(ctx, "/ask"); err != nil {
+		return fmt.Errorf("have mock ask: %w", err)
+	}
+	return nil
+}
+
+func (s *server) get(ctx context.Context, path string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.addr+"/stats", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.addr+path, nil)
 	if err != nil {
-		return c, err
+		return nil, err
 	}
 	req.Close = true
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return c, fmt.Errorf("ask mock for its counts: %w", err)
+		return nil, err
 	}
 	defer resp.Body.Close()
-	if err := json.NewDecoder(resp.Body).Decode(&c); err != nil {
-		return c, fmt.Errorf("ask mock for its counts: %w", err)
-	}
-	return c, nil
+	return io.ReadAll(resp.Body)
 }

@@ -53,7 +53,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	f.StringVar(&o.get, "get", "hold", "what the mock does with GET: hold (a silent stream) or 405")
 	f.DurationVar(&o.takes, "takes", 0, "how long a call of the server over stdio takes before it is answered, or asks")
 	targets := f.String("targets", "direct,nginx,holdfast", "`what` takes turns")
-	f.StringVar(&o.only, "only", "", "one `part` only: plain, mrtr, parked, hop (from one replica to another), replicas (1, 2, 3 and 4 of them) or stdio")
+	f.StringVar(&o.only, "only", "", "one `part` only: plain, mrtr, parked, dialects, hop (from one replica to another), replicas (1, 2, 3 and 4 of them) or stdio")
 	f.BoolVar(&o.quick, "quick", false, "fewer and shorter slices")
 	f.IntVar(&o.rounds, "rounds", 8, "slices of each target")
 	f.DurationVar(&o.slice, "slice", 1500*time.Millisecond, "length of a slice")
@@ -119,7 +119,7 @@ func (o *options) check(rest []string) error {
 	}{
 		{"role", o.role, []string{"bench", "mock", bare, "stdio", "nats"}},
 		{"get", o.get, []string{"hold", "405"}},
-		{"only", o.only, []string{"", "plain", "mrtr", "parked", "hop", "replicas", "stdio"}},
+		{"only", o.only, []string{"", "plain", "mrtr", "parked", "dialects", "hop", "replicas", "stdio"}},
 	} {
 		if !slices.Contains(choice.allowed, choice.value) {
 			return fmt.Errorf("-%s: %q is none of %q", choice.flag, choice.value, choice.allowed)

@@ -177,7 +177,7 @@ func (b *trial) parkOnce(ctx context.Context) (p parking, err error) {
 		return p, err
 	}
 	p.perCall = (after - before) / float64(b.parked)
-	if err := b.waiting(ctx, l, b.parked); err != nil {
+	if err := b.waiting(ctx, l.server, b.parked); err != nil {
 		return p, err
 	}
 
@@ -194,7 +194,7 @@ func (b *trial) parkOnce(ctx context.Context) (p parking, err error) {
 	p.lost = b.parked - r.Calls
 	p.resumeRate = float64(r.Calls) / r.Elapsed.Seconds()
 	p.resumeCPU = float64((used - cpu).Microseconds()) / float64(max(r.Calls, 1))
-	return p, b.waiting(ctx, l, 0)
+	return p, b.waiting(ctx, l.server, 0)
 }
 
 // fill parks the calls in steps and draws the curve.
@@ -221,15 +221,15 @@ func (p *parking) fill(ctx context.Context, b *trial, l *lot, before float64) er
 	return nil
 }
 
-// waiting notes a fault unless the server sees as many questions open as there
-// are parked calls, and nothing answered twice.
-func (b *trial) waiting(ctx context.Context, l *lot, want int) error {
-	c, err := l.server.counts(ctx)
+// waiting notes a fault unless the server sees as many calls wait for answers as
+// wait here, and nothing answered twice.
+func (b *trial) waiting(ctx context.Context, s *server, want int) error {
+	c, err := s.counts(ctx)
 	if err != nil {
 		return err
 	}
 	if c.Waiting != want || c.Stray != 0 || c.Left != 0 {
-		b.report.Faults = append(b.report.Faults, fmt.Sprintf("%d calls are parked, but the server sees %+v", want, c))
+		b.report.Faults = append(b.report.Faults, fmt.Sprintf("%d calls wait, but the server sees %+v", want, c))
 	}
 	return nil
 }

@@ -28,15 +28,17 @@ func report(out io.Writer, wanted requirements, outcomes map[string]outcome) boo
 	explained := true
 	for _, scenario := range wanted.notScored {
 		o := outcomes[scenario]
-		if slices.Contains(extras, scenario) || o.passed() {
-			continue
-		}
-		reason, known := reasons[scenario]
-		if !known {
-			reason, explained = "NO REASON IS KNOWN: this counts as a failure", false
-		}
-		fmt.Fprintf(out, "  %s: %s\n", scenario, reason)
-		if !known {
+		reason, known := skips[scenario]
+		switch {
+		case slices.Contains(extras, scenario):
+		case known && o.skipped():
+			fmt.Fprintf(out, "  %s: %s\n", scenario, reason)
+		case known && o.passed():
+			explained = false
+			fmt.Fprintf(out, "  %s: STALE: it passes, and has a reason not to: this counts as a failure\n", scenario)
+		case !o.passed():
+			explained = false
+			fmt.Fprintf(out, "  %s: NO REASON IS KNOWN: this counts as a failure\n", scenario)
 			explain(out, scenario, o)
 		}
 	}
@@ -54,7 +56,7 @@ func verdict(o outcome) string {
 		return "pass"
 	case !o.ran:
 		return "DID NOT RUN"
-	case len(o.checks) > 0 && o.count("SKIPPED") == len(o.checks):
+	case o.skipped():
 		return "skip"
 	case o.count("FAILURE") == 0 && o.count("WARNING") > 0:
 		return "WARN"

@@ -26,7 +26,6 @@ type requirements struct {
 	notScored []string
 }
 
-// all are the scenarios of a run, in the suite's order.
 // tasks are the scenarios of the extension io.modelcontextprotocol/tasks. They run
 // once more, against the server that has tasks; that run counts.
 func (r requirements) tasks() (names []string) {
@@ -38,6 +37,7 @@ func (r requirements) tasks() (names []string) {
 	return names
 }
 
+// all are the scenarios of a run, in the suite's order.
 func (r requirements) all() []string { return slices.Concat(r.required, r.notScored) }
 
 func readRequirements(home string) (requirements, error) {
@@ -123,6 +123,9 @@ func (o outcome) count(status string) (n int) {
 func (o outcome) passed() bool {
 	return o.ran && o.count("SUCCESS") > 0 && o.count("FAILURE") == 0 && o.count("WARNING") == 0
 }
+
+// skipped reports whether the suite has checked nothing, and says so.
+func (o outcome) skipped() bool { return len(o.checks) > 0 && o.count("SKIPPED") == len(o.checks) }
 
 // recordName is a record's folder: server-SCENARIO-TIME.
 var recordName = regexp.MustCompile(`^server-(.+)-\d{4}-\d{2}-\d{2}T[0-9-]+Z$`)

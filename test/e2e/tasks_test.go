@@ -131,7 +131,9 @@ func TestTaskExample(t *testing.T) {
 		answerTask(t, h.Target, id, Answers{"name": Accept("name", "Luca")})
 		asInExample(t, getTask(t, h.Target, id), id, `{"resultType":"complete","status":"working",`+times+`}`)
 		close(gate.(gates).end)
-		done := `{"resultType":"complete","status":"completed",` + times + `,"result":{"content":[{"type":"text","text":"Hello, Luca!"}],"isError":false}}`
+		// The example has a result without the resultType that every result of the
+		// revision has; the official client takes none without.
+		done := `{"resultType":"complete","status":"completed",` + times + `,"result":{"resultType":"complete","content":[{"type":"text","text":"Hello, Luca!"}],"isError":false}}`
 		asInExample(t, awaitTask(t, h.Target, id, "completed"), id, done)
 		asInExample(t, getTask(t, h.Target, id), id, done)
 		if n := server.ToolCalls("hello_world"); n != 1 {

@@ -93,23 +93,33 @@ func fromModern(o peer.Outcome) (peer.Outcome, error) {
 		}
 		delete(result, "supportedVersions")
 		result["serverInfo"] = info // where the legacy revision has it
-		result["capabilities"] = withoutDialects(result["capabilities"])
+		capabilities, err := withoutOurs(result["capabilities"])
+		if err != nil {
+			return o, err
+		}
+		result["capabilities"] = capabilities
 	}
 	o.Result = result
 	return o, nil
 }
 
-// withoutDialects takes off what server/discover says of Holdfast itself.
-func withoutDialects(capabilities any) any {
+// ours are the extensions that server/discover has of Holdfast itself, whatever the
+// server is.
+var ours = []string{"dev.holdfast/dialects", "io.modelcontextprotocol/tasks"}
+
+// withoutOurs checks that capabilities have them, and takes them off.
+func withoutOurs(capabilities any) (any, error) {
 	all, _ := capabilities.(map[string]any)
-	extensions, ok := all["extensions"].(map[string]any)
-	if !ok {
-		return capabilities
-	}
+	extensions, _ := all["extensions"].(map[string]any)
 	all, extensions = maps.Clone(all), maps.Clone(extensions)
-	delete(extensions, "dev.holdfast/dialects")
+	for _, name := range ours {
+		if _, ok := extensions[name].(map[string]any); !ok {
+			return nil, fmt.Errorf("extensions are %v, want %s among them", extensions, name)
+		}
+		delete(extensions, name)
+	}
 	if all["extensions"] = extensions; len(extensions) == 0 {
 		delete(all, "extensions")
 	}
-	return all
+	return all, nil
 }

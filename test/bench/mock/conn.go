@@ -41,18 +41,23 @@ func (c *conn) serve() {
 		}
 		c.out = c.out[:0]
 		c.handle(head, body)
-		if len(c.out) > 0 {
-			if _, err := c.nc.Write(c.out); err != nil {
-				break
-			}
-		}
-		if head.Close {
+		if err := c.flush(); err != nil || head.Close {
 			break
 		}
 	}
 	if c.asked != 0 && c.server.open.take(c.asked, nil) != nil {
 		c.server.stats.Left.Add(1)
 	}
+}
+
+// flush writes what is in out.
+func (c *conn) flush() error {
+	if len(c.out) == 0 {
+		return nil
+	}
+	_, err := c.nc.Write(c.out)
+	c.out = c.out[:0]
+	return err
 }
 
 // handle puts the answer to one request into out.
@@ -81,6 +86,9 @@ func (c *conn) get(head wire.Head, path []byte) {
 	switch {
 	case string(path) == "/stats":
 		c.json(c.server.stats.AppendJSON(nil))
+	case string(path) == "/ask":
+		c.server.holding.ask(&c.server.open)
+		c.status("200 OK")
 	case c.server.NoStream:
 		c.status("405 Method Not Allowed")
 	case !c.known(head.Session):

@@ -192,18 +192,31 @@ func (p *peer) ask(text string) *asked { return p.call("ask", text) }
 // call is ask for another tool that asks.
 func (p *peer) call(tool, text string) *asked {
 	p.t.Helper()
+	a := p.open(tool, text)
+	a.read(p.t)
+	return a
+}
+
+// open calls a tool and reads nothing of its stream.
+func (p *peer) open(tool, text string) *asked {
+	p.t.Helper()
 	a := &asked{}
 	a.resp = p.do("POST", "/mcp", fmt.Sprintf(`{"jsonrpc":"2.0","id":"c","method":"tools/call","params":{"name":%q,"arguments":{"text":%q}}}`, tool, text))
 	p.t.Cleanup(func() { a.resp.Body.Close() })
 	a.events = bufio.NewScanner(a.resp.Body)
 	a.events.Buffer(nil, wire.LargeSize+4096)
-	if err := json.Unmarshal(a.next(p.t), &a.question); err != nil {
-		p.t.Fatal(err)
+	return a
+}
+
+// read reads the question.
+func (a *asked) read(t *testing.T) {
+	t.Helper()
+	if err := json.Unmarshal(a.next(t), &a.question); err != nil {
+		t.Fatal(err)
 	}
 	if a.question.Method != "elicitation/create" || a.question.Params.RequestedSchema["type"] != "object" {
-		p.t.Fatalf("question: got %+v", a.question)
+		t.Fatalf("question: got %+v", a.question)
 	}
-	return a
 }
 
 // next reads the data of the next event that has any, and checks its id.
@@ -304,6 +317,30 @@ func TestMeetWaitsForAll(t *testing.T) {
 	}
 	if got := p.stats()["together"]; got != callers {
 		t.Errorf("together: got %d, want %d", got, callers)
+	}
+}
+
+func TestLaterAsksWhenItIsToldTo(t *testing.T) {
+	p := start(t, &mock.Server{})
+	p.initialize()
+	var calls []*asked
+	for _, text := range []string{"one", "two"} {
+		calls = append(calls, p.open("later", text))
+	}
+	if got := p.stats(); got["waiting"] != 2 {
+		t.Errorf("before they ask: %v", got)
+	}
+	p.do("GET", "/ask", "").Body.Close()
+	for i, text := range []string{"one", "two"} {
+		calls[i].read(t)
+		p.answer(calls[i].question.ID, yes)
+		if got, want := string(calls[i].next(t)), text+"=yes"; !strings.Contains(got, want) {
+			t.Errorf("result: got %s, want %s in it", got, want)
+		}
+	}
+	p.do("GET", "/ask", "").Body.Close() // nobody is left to ask
+	if got := p.stats(); got["waiting"] != 0 || got["answered"] != 2 || got["stray"] != 0 {
+		t.Errorf("at the end: %v", got)
 	}
 }
 

@@ -25,6 +25,7 @@ const (
 	ask   tool = iota // answers at once
 	large             // answers with [wire.LargeText] bytes of text
 	meet              // answers when as many callers have answered as were said to come
+	later             // asks when it is told to
 )
 
 // end ends the stream that the question was asked on with the event of the
@@ -69,6 +70,14 @@ func (a *questions) add(q *question) uint64 {
 	}
 	shard.open[id] = q
 	return id
+}
+
+// find returns the question, which stays where it is, or nil.
+func (a *questions) find(id uint64) *question {
+	shard := &a.shards[id%uint64(len(a.shards))]
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	return shard.open[id]
 }
 
 // take takes the question out if it was asked on session, or whatever the

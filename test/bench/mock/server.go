@@ -18,6 +18,7 @@ type Server struct {
 	Meeting int
 
 	met      meeting
+	holding  holding
 	sessions sync.Map // string -> struct{}
 	session  atomic.Uint64
 	open     questions
@@ -33,9 +34,9 @@ type Server struct {
 type Stats struct {
 	Sessions atomic.Int64 // opened by initialize
 	Echoed   atomic.Int64 // calls of echo
-	Asked    atomic.Int64 // questions asked
+	Asked    atomic.Int64 // calls that ask
 	Answered atomic.Int64 // questions answered
-	Left     atomic.Int64 // questions whose stream was closed before the answer
+	Left     atomic.Int64 // of them, those whose stream was closed before the answer
 	Stray    atomic.Int64 // answers that no question waited for
 	Together atomic.Int64 // most callers of meet that have waited for each other at once
 }
@@ -44,7 +45,7 @@ type Stats struct {
 func (s *Server) Stats() *Stats { return &s.stats }
 
 // AppendJSON appends the counters as a JSON object; waiting is the number of
-// questions without an answer.
+// calls that have no answer yet.
 func (s *Stats) AppendJSON(dst []byte) []byte {
 	asked, answered, left := s.Asked.Load(), s.Answered.Load(), s.Left.Load()
 	for i, c := range []struct {
