@@ -83,6 +83,7 @@ type call struct {
 	expects   *legacy.Session     // that tells when an interaction outside the protocol is over, or nil
 	lasting   *lasting            // once it outlives its client's connections
 	lasts     bool                // its client takes a handle for an answer
+	lastAt    time.Time           // when it would have been told it, had it not been let go with nothing asked; else zero
 	consented []string            // ids of visits that the client has agreed to
 	visited   []string            // of them, those that are over
 

@@ -418,3 +418,41 @@ func TestLastingCallIsTooLargeToSendAgain(t *testing.T) {
 		want(t, refusal, times)
 	})
 }
+
+// A client that is told to come back (calls.max_hold) before it is told the handle
+// waits no longer for that than one whose request is held.
+func TestCallLastsAlthoughItsClientIsLetGo(t *testing.T) {
+	r := newRig(t, func(s *Settings, _ *legacy.Settings, _ *rawserver.Settings) { s.MaxHold = 50 * time.Millisecond })
+	answered, release := make(chan struct{}), make(chan struct{})
+	r.raw.Tool("slow", func(c *rawserver.Call) {
+		<-answered
+		a := c.Ask(mcp.MethodElicit, askFor("a")).Content("a")
+		<-release
+		c.Text(a)
+	})
+	const after = 200 * time.Millisecond
+	q := toolCall("slow").with(func(q *query) { q.after, q.lasts = after, time.Hour })
+	o := r.play(q)
+	if o.Standing != nil || len(o.Inputs) > 0 {
+		t.Fatalf("was not told to come back: %+v", o)
+	}
+	close(answered)
+	for len(o.Inputs) == 0 && o.Standing == nil {
+		o = r.play(q.retry(o, ""))
+	}
+	o.asked(t)
+	begun := time.Now()
+	for responses := accept("elicitation-1", "a", "A"); o.Standing == nil; responses = "" {
+		if o = r.play(q.retry(o, responses)); time.Since(begun) > 5*time.Second {
+			close(release)
+			t.Fatal("no handle comes")
+		}
+	}
+	if took := time.Since(begun); took < after { // the time before the question does not count
+		t.Errorf("the handle came after %v", took)
+	}
+	close(release)
+	if got := r.until(o.handle(t), mcp.TaskCompleted).text(t); got != "A" {
+		t.Errorf("got %q", got)
+	}
+}

@@ -193,6 +193,9 @@ func (c *call) carryOn(req *Request, r *callRound) error {
 	if c.x != nil {
 		c.x.SetLevel(c.level)
 	}
+	if !c.lastAt.IsZero() && c.lastAt.Before(r.lastAt) { // its client has waited since then, request by request
+		r.lastAt = c.lastAt
+	}
 	c.rounds = append(c.rounds, r)
 	if c.estate != nil {
 		return c.recover(req, r)
