@@ -304,8 +304,7 @@ func (c *call) tick() {
 	case starting, running:
 		switch {
 		case c.lasting != nil && !now.Before(c.lasting.until):
-			c.engine.metrics.expired()
-			c.terminate(&Refusal{Reason: ReasonStateExpired, Detail: "the call lasted longer than was promised", MayHaveRun: true}, "its time is over")
+			c.outlast()
 		case now.Sub(c.begun) >= set.MaxDuration:
 			c.terminate(&Refusal{Reason: ReasonCallDuration, Detail: "the call lasted longer than calls.max_duration", MayHaveRun: c.phase == running}, "the call lasted too long")
 		case now.Sub(c.heard) >= set.Timeout:
@@ -326,9 +325,19 @@ func (c *call) tick() {
 			c.arm()
 			break
 		}
+		if c.lasting != nil {
+			c.outlast()
+			break
+		}
 		c.engine.metrics.expired()
 		c.terminate(&Refusal{Reason: ReasonStateExpired, Detail: "the client did not come back within calls.park_ttl"}, "the client did not come back")
 	}
+}
+
+// outlast ends a lasting call whose time is over. mu is held.
+func (c *call) outlast() {
+	c.engine.metrics.expired()
+	c.terminate(&Refusal{Reason: ReasonStateExpired, Detail: "the call lasted longer than was promised", MayHaveRun: true}, "its time is over")
 }
 
 // end ends the call whatever its phase.

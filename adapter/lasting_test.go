@@ -456,3 +456,17 @@ func TestCallLastsAlthoughItsClientIsLetGo(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// The time of a lasting call may be over while it asks.
+func TestLastingCallExpiresWithAQuestion(t *testing.T) {
+	r := newRig(t, func(s *Settings, _ *legacy.Settings, _ *rawserver.Settings) { s.ParkTTL = time.Hour })
+	ready := make(chan struct{})
+	r.raw.Tool("ask", func(c *rawserver.Call) { <-ready; c.Ask(mcp.MethodElicit, askFor("a")) })
+	begun := r.play(toolCall("ask").with(func(q *query) { q.after, q.lasts = time.Millisecond, 500*time.Millisecond })).handle(t)
+	close(ready)
+	r.until(begun, mcp.TaskInputRequired)
+	var refusal *Refusal
+	if o := r.until(begun, mcp.TaskFailed); !errors.As(o.Standing.Failure, &refusal) || refusal.Reason != ReasonStateExpired || !refusal.MayHaveRun || strings.Contains(refusal.Detail, "park_ttl") {
+		t.Errorf("failed with %v", o.Standing.Failure)
+	}
+}
