@@ -470,3 +470,42 @@ func TestLastingCallExpiresWithAQuestion(t *testing.T) {
 		t.Errorf("failed with %v", o.Standing.Failure)
 	}
 }
+
+// With the call all answers end that are on their way, not only the last.
+func TestLastingCallEndsWithAnswersOnTheirWay(t *testing.T) {
+	r := newRig(t, func(_ *Settings, l *legacy.Settings, _ *rawserver.Settings) { l.PostTimeout = time.Minute })
+	ready, gate := make(chan struct{}), make(chan struct{})
+	r.raw.Tool("ask", func(c *rawserver.Call) {
+		<-ready
+		c.Start(mcp.MethodElicit, askFor("a"))
+		c.Start(mcp.MethodElicit, askFor("b"))
+		<-c.Context().Done()
+	})
+	r.raw.Hook(func(x *rawserver.Exchange) bool {
+		if len(x.Record.Messages) == 1 && x.Record.Messages[0].Method == "" && x.Record.Messages[0].ID != nil {
+			x.Hold(gate)
+		}
+		return false
+	})
+	defer close(gate)
+	begun := r.play(toolCall("ask").lasting()).handle(t)
+	close(ready)
+	var o *Outcome
+	for o = r.until(begun, mcp.TaskInputRequired); len(o.Inputs) < 2; o = r.play(about(mcp.MethodTaskGet, begun)) {
+	}
+	c := r.calls.get(r.callOf(begun))
+	posting := func() int {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.posting
+	}
+	for i, in := range o.Inputs {
+		name := string(rune('a' + i))
+		r.play(about(mcp.MethodTaskUpdate, begun).with(func(q *query) { q.responses = accept(in.Key, name, "x") }))
+	}
+	if got := posting(); got != 2 {
+		t.Fatalf("%d answers are on their way", got)
+	}
+	r.play(about(mcp.MethodTaskCancel, begun))
+	eventually(t, "the end of both", func() bool { return posting() == 0 })
+}

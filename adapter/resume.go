@@ -316,7 +316,12 @@ const quickPost = 10 * time.Millisecond
 // where that was sent already. mu is held.
 func (c *call) goDeliver(d *delivery, pending *legacy.Posting) {
 	ctx, cancel := context.WithCancel(c.engine.ctx)
-	if c.stop = cancel; c.phase == done { // nobody is served by it any more
+	if others := c.stop; c.posting > 0 && others != nil { // further answers are on their way
+		c.stop = func() { cancel(); others() }
+	} else {
+		c.stop = cancel
+	}
+	if c.phase == done { // nobody is served by it any more
 		cancel()
 	}
 	c.posting++
