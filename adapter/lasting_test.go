@@ -430,7 +430,7 @@ func TestCallLastsAlthoughItsClientIsLetGo(t *testing.T) {
 		<-release
 		c.Text(a)
 	})
-	const after = 200 * time.Millisecond
+	const after = time.Second
 	q := toolCall("slow").with(func(q *query) { q.after, q.lasts = after, time.Hour })
 	o := r.play(q)
 	if o.Standing != nil || len(o.Inputs) > 0 {
@@ -462,7 +462,7 @@ func TestLastingCallExpiresWithAQuestion(t *testing.T) {
 	r := newRig(t, func(s *Settings, _ *legacy.Settings, _ *rawserver.Settings) { s.ParkTTL = time.Hour })
 	ready := make(chan struct{})
 	r.raw.Tool("ask", func(c *rawserver.Call) { <-ready; c.Ask(mcp.MethodElicit, askFor("a")) })
-	begun := r.play(toolCall("ask").with(func(q *query) { q.after, q.lasts = time.Millisecond, 500*time.Millisecond })).handle(t)
+	begun := r.play(toolCall("ask").with(func(q *query) { q.after, q.lasts = time.Millisecond, 1500*time.Millisecond })).handle(t)
 	close(ready)
 	r.until(begun, mcp.TaskInputRequired)
 	var refusal *Refusal
