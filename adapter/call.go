@@ -84,6 +84,7 @@ type call struct {
 	expects   *legacy.Session     // that tells when an interaction outside the protocol is over, or nil
 	lasting   *lasting            // once it outlives its client's connections
 	lasts     bool                // its client takes a handle for an answer
+	lastAt    time.Time           // when it would have been told it, had it not been let go with nothing asked; else zero
 	consented []string            // ids of visits that the client has agreed to
 	visited   []string            // of them, those that are over
 
@@ -308,8 +309,7 @@ func (c *call) tick() {
 	case starting, running:
 		switch {
 		case c.lasting != nil && !now.Before(c.lasting.until):
-			c.engine.metrics.expired()
-			c.terminate(&Refusal{Reason: ReasonStateExpired, Detail: "the call lasted longer than was promised", MayHaveRun: true}, "its time is over")
+			c.outlast()
 		case now.Sub(c.begun) >= set.MaxDuration:
 			c.terminate(&Refusal{Reason: ReasonCallDuration, Detail: "the call lasted longer than calls.max_duration", MayHaveRun: c.phase == running}, "the call lasted too long")
 		case now.Sub(c.heard) >= set.Timeout:
@@ -330,9 +330,19 @@ func (c *call) tick() {
 			c.arm()
 			break
 		}
+		if c.lasting != nil {
+			c.outlast()
+			break
+		}
 		c.engine.metrics.expired()
 		c.terminate(&Refusal{Reason: ReasonStateExpired, Detail: "the client did not come back within calls.park_ttl"}, "the client did not come back")
 	}
+}
+
+// outlast ends a lasting call whose time is over. mu is held.
+func (c *call) outlast() {
+	c.engine.metrics.expired()
+	c.terminate(&Refusal{Reason: ReasonStateExpired, Detail: "the call lasted longer than was promised", MayHaveRun: true}, "its time is over")
 }
 
 // end ends the call whatever its phase.

@@ -471,3 +471,94 @@ func TestLastingCallIsTooLargeToSendAgain(t *testing.T) {
 		want(t, refusal, times)
 	})
 }
+
+// A client that is told to come back (calls.max_hold) before it is told the handle
+// waits no longer for that than one whose request is held.
+func TestCallLastsAlthoughItsClientIsLetGo(t *testing.T) {
+	r := newRig(t, func(s *Settings, _ *legacy.Settings, _ *rawserver.Settings) { s.MaxHold = 50 * time.Millisecond })
+	answered, release := make(chan struct{}), make(chan struct{})
+	r.raw.Tool("slow", func(c *rawserver.Call) {
+		<-answered
+		a := c.Ask(mcp.MethodElicit, askFor("a")).Content("a")
+		<-release
+		c.Text(a)
+	})
+	const after = time.Second
+	q := toolCall("slow").with(func(q *query) { q.after, q.lasts = after, time.Hour })
+	o := r.play(q)
+	if o.Standing != nil || len(o.Inputs) > 0 {
+		t.Fatalf("was not told to come back: %+v", o)
+	}
+	close(answered)
+	for len(o.Inputs) == 0 && o.Standing == nil {
+		o = r.play(q.retry(o, ""))
+	}
+	o.asked(t)
+	begun := time.Now()
+	for responses := accept("elicitation-1", "a", "A"); o.Standing == nil; responses = "" {
+		if o = r.play(q.retry(o, responses)); time.Since(begun) > 5*time.Second {
+			close(release)
+			t.Fatal("no handle comes")
+		}
+	}
+	if took := time.Since(begun); took < after { // the time before the question does not count
+		t.Errorf("the handle came after %v", took)
+	}
+	close(release)
+	if got := r.until(o.handle(t), mcp.TaskCompleted).text(t); got != "A" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// The time of a lasting call may be over while it asks.
+func TestLastingCallExpiresWithAQuestion(t *testing.T) {
+	r := newRig(t, func(s *Settings, _ *legacy.Settings, _ *rawserver.Settings) { s.ParkTTL = time.Hour })
+	ready := make(chan struct{})
+	r.raw.Tool("ask", func(c *rawserver.Call) { <-ready; c.Ask(mcp.MethodElicit, askFor("a")) })
+	begun := r.play(toolCall("ask").with(func(q *query) { q.after, q.lasts = time.Millisecond, 1500*time.Millisecond })).handle(t)
+	close(ready)
+	r.until(begun, mcp.TaskInputRequired)
+	var refusal *Refusal
+	if o := r.until(begun, mcp.TaskFailed); !errors.As(o.Standing.Failure, &refusal) || refusal.Reason != ReasonStateExpired || !refusal.MayHaveRun || strings.Contains(refusal.Detail, "park_ttl") {
+		t.Errorf("failed with %v", o.Standing.Failure)
+	}
+}
+
+// With the call all answers end that are on their way, not only the last.
+func TestLastingCallEndsWithAnswersOnTheirWay(t *testing.T) {
+	r := newRig(t, func(_ *Settings, l *legacy.Settings, _ *rawserver.Settings) { l.PostTimeout = time.Minute })
+	ready, gate := make(chan struct{}), make(chan struct{})
+	r.raw.Tool("ask", func(c *rawserver.Call) {
+		<-ready
+		c.Start(mcp.MethodElicit, askFor("a"))
+		c.Start(mcp.MethodElicit, askFor("b"))
+		<-c.Context().Done()
+	})
+	r.raw.Hook(func(x *rawserver.Exchange) bool {
+		if len(x.Record.Messages) == 1 && x.Record.Messages[0].Method == "" && x.Record.Messages[0].ID != nil {
+			x.Hold(gate)
+		}
+		return false
+	})
+	defer close(gate)
+	begun := r.play(toolCall("ask").lasting()).handle(t)
+	close(ready)
+	var o *Outcome
+	for o = r.until(begun, mcp.TaskInputRequired); len(o.Inputs) < 2; o = r.play(about(mcp.MethodTaskGet, begun)) {
+	}
+	c := r.calls.get(r.callOf(begun))
+	posting := func() int {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.posting
+	}
+	for i, in := range o.Inputs {
+		name := string(rune('a' + i))
+		r.play(about(mcp.MethodTaskUpdate, begun).with(func(q *query) { q.responses = accept(in.Key, name, "x") }))
+	}
+	if got := posting(); got != 2 {
+		t.Fatalf("%d answers are on their way", got)
+	}
+	r.play(about(mcp.MethodTaskCancel, begun))
+	eventually(t, "the end of both", func() bool { return posting() == 0 })
+}

@@ -31,6 +31,7 @@ func (c *call) park(r *callRound) {
 	}
 	now := time.Now()
 	c.withdrawn, c.kept = nil, false
+	c.lastAt = c.waitsUntil()
 	c.unwatchTask() // while people think, nobody waits for news of it
 	c.round++
 	if len(c.inputs) > 0 {
@@ -57,6 +58,21 @@ func (c *call) park(r *callRound) {
 		}
 	}
 	c.wake()
+}
+
+// waitsUntil is when the client of a call that parks with nothing to ask would have
+// been told the handle of a lasting call; zero: it asks, or no such client waits. mu
+// is held.
+func (c *call) waitsUntil() (at time.Time) {
+	if len(c.inputs) > 0 {
+		return at
+	}
+	for _, r := range c.rounds {
+		if !r.lastAt.IsZero() && !r.follows && (at.IsZero() || r.lastAt.Before(at)) {
+			at = r.lastAt
+		}
+	}
+	return at
 }
 
 // stay parks a running call at the same round whose last client has lost its

@@ -197,6 +197,9 @@ func (c *call) carryOn(req *Request, r *callRound) error {
 	if c.x != nil {
 		c.x.SetLevel(c.level)
 	}
+	if !c.lastAt.IsZero() && c.lastAt.Before(r.lastAt) { // its client has waited since then, request by request
+		r.lastAt = c.lastAt
+	}
 	c.rounds = append(c.rounds, r)
 	if c.estate != nil {
 		return c.recover(req, r)
@@ -317,7 +320,12 @@ const quickPost = 10 * time.Millisecond
 // where that was sent already. mu is held.
 func (c *call) goDeliver(d *delivery, pending *legacy.Posting) {
 	ctx, cancel := context.WithCancel(c.engine.ctx)
-	if c.stop = cancel; c.phase == done { // nobody is served by it any more
+	if others := c.stop; c.posting > 0 && others != nil { // further answers are on their way
+		c.stop = func() { cancel(); others() }
+	} else {
+		c.stop = cancel
+	}
+	if c.phase == done { // nobody is served by it any more
 		cancel()
 	}
 	c.posting++

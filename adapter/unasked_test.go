@@ -94,7 +94,7 @@ func TestLastingCallGoesOnWhenItIsNotAskedAnyMore(t *testing.T) {
 // A lasting call whose question was taken back runs again, and so has its time
 // limits.
 func TestLastingCallRunsOnWhenItIsNotAskedAnyMore(t *testing.T) {
-	r := newRig(t, func(s *Settings, _ *legacy.Settings, _ *rawserver.Settings) { s.Timeout = 500 * time.Millisecond })
+	r := newRig(t, func(s *Settings, _ *legacy.Settings, _ *rawserver.Settings) { s.Timeout = 1500 * time.Millisecond })
 	ready, taken := make(chan struct{}), make(chan struct{})
 	r.raw.Tool("ask", func(c *rawserver.Call) {
 		<-ready
