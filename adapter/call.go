@@ -70,6 +70,8 @@ type call struct {
 	keptBytes  int64           // guarded by the registry's mu
 	keptUntil  time.Time       // likewise
 	keptAt     *list.Element   // likewise
+	shelf      *shelf          // likewise
+	shelvedAt  *list.Element   // likewise
 	owed       bool            // likewise: no round has been told the outcome
 	heir       string          // the other replica that has the outcome of a lasting call, or ""
 	forgotten  bool            // the outcome is no longer kept

@@ -173,7 +173,7 @@ func (e *Engine) readCopy(b []byte) *call {
 	c.key = legacy.Key{Principal: t.Principal}
 	c.openHandle(o.Standing.Handle, &t)
 	c.lasting.changed, c.lasting.cancelled = o.Standing.Changed, o.Standing.Status == mcp.TaskCancelled
-	c.until, c.lasting.ttl = c.lasting.until, o.Standing.TTL
+	c.until, c.lasting.ttl, c.lasting.original = c.lasting.until, o.Standing.TTL, nil
 	if f := c.lasting.following; f != nil {
 		c.until = f.awayAt
 		f.backlog.giveBack(untold, &e.settings, false)
@@ -211,8 +211,11 @@ func (c *call) size() int64 {
 	if c.result != nil {
 		size += int64(len(c.result.Result) + len(c.result.Error))
 	}
-	if c.lasting != nil && c.lasting.following != nil {
-		size += int64(c.lasting.following.backlog.bytes)
+	if l := c.lasting; l != nil {
+		size += int64(len(l.handle))
+		if l.following != nil {
+			size += int64(l.following.backlog.bytes + len(l.following.short))
+		}
 	}
 	return size
 }

@@ -81,7 +81,7 @@ func (c *call) openFollowing(t *state.Token) {
 	}
 	o.Upstream, o.Meta = t.Upstream, jsonrpc.Get(t.Params, "_meta")
 	c.lasting.original, c.name = &o, string(o.Name)
-	f.progress = jsonrpc.Get(o.Meta, mcp.MetaProgressToken)
+	f.progress = bytes.Clone(jsonrpc.Get(o.Meta, mcp.MetaProgressToken))
 	o.ProgressToken = f.progress
 	level, _ := jsonrpc.Unquote(jsonrpc.Get(o.Meta, mcp.MetaLogLevel))
 	f.level = mcp.ParseLevel(level)

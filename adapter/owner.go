@@ -25,8 +25,10 @@ func (e *Engine) ServeStream(ctx context.Context, from string, kind Kind, s Stre
 	}
 	form, rest, err := readForm(plain)
 	switch {
-	case err == nil && kind == KindRound && (form == formRound || form == formFirst):
-		e.serveRound(ctx, from, s, rest, form == formFirst)
+	case err == nil && kind == KindRound && (form == formRound || form == formRound2):
+		e.serveRound(ctx, from, s, rest, false)
+	case err == nil && kind == KindRound && (form == formFirst || form == formFirst2):
+		e.serveRound(ctx, from, s, rest, true)
 	case err == nil && kind == KindSeek && form == formSeek:
 		e.serveSeek(ctx, s, rest)
 	case err == nil && kind == KindKeep && form == formKeep:

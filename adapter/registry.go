@@ -23,6 +23,8 @@ type registry struct {
 	kept      list.List // done calls whose outcomes are kept, oldest first
 	owed      int       // of them, those that no round has been told yet
 	keptBytes int64
+	shelfOf   map[principal]*shelf // of the kept ones
+	shelves   shelves
 	idle      chan struct{} // closed when no running call is left, or nil
 	allIdle   func() bool   // and no parked one either, and every outcome was told
 
@@ -37,6 +39,7 @@ func (r *registry) init(s Settings) {
 	r.live = make(map[*call]struct{})
 	r.perCaller = make(map[principal]int)
 	r.lastingOf = make(map[principal]int)
+	r.shelfOf = make(map[principal]*shelf)
 	r.released = make(map[[16]byte]*record)
 	r.away = make(map[[16]byte]struct{})
 }
@@ -123,7 +126,8 @@ func (r *registry) leave(c *call) {
 }
 
 // keep holds a done call's outcome for retries that come twice, and lets the
-// oldest go where they are too many bytes. c.mu is held.
+// oldest go of the callers who have the most where they are too many bytes. c.mu is
+// held.
 func (r *registry) keep(c *call, bytes int64) {
 	r.mu.Lock()
 	c.keptBytes, c.keptUntil = bytes, c.until
@@ -132,9 +136,10 @@ func (r *registry) keep(c *call, bytes int64) {
 		r.owed++
 	}
 	r.keptBytes += bytes
+	r.shelve(c)
 	var old []*call
 	for r.keptBytes > r.settings.MaxOutcomeBytes && r.kept.Len() > 0 {
-		o := r.kept.Front().Value.(*call)
+		o := r.shelves[0].calls.Front().Value.(*call)
 		old = append(old, o)
 		r.drop(o)
 	}
@@ -153,6 +158,7 @@ func (r *registry) keep(c *call, bytes int64) {
 func (r *registry) drop(c *call) {
 	if c.keptAt != nil {
 		r.kept.Remove(c.keptAt)
+		r.unshelve(c)
 		r.keptBytes -= c.keptBytes
 		c.keptAt = nil
 		r.toldLocked(c)

@@ -23,6 +23,8 @@ const wireVersion = 1
 const (
 	formRound    byte = 'r'
 	formFirst    byte = 'b' // a round without a request state
+	formRound2   byte = 'R' // a round that replicas of before the dialects would misunderstand
+	formFirst2   byte = 'B' // likewise
 	formNote     byte = 'n' // a notification
 	formOutcome  byte = 'o'
 	formStanding byte = 'w' // how a lasting call stands that is watched
@@ -124,7 +126,11 @@ func readFields(b []byte, yield func(item)) bool {
 // appendRound writes a request for the replica that has its call. takeOver
 // says that the owner is lost: the reader may go on in its place.
 func appendRound(req *Request, takeOver bool) []byte {
-	f := newFields(formRound, 2*len(req.Params))
+	form := formRound
+	if req.beyondFirst() {
+		form = formRound2
+	}
+	f := newFields(form, 2*len(req.Params))
 	f.flag('t', takeOver)
 	f.request(req)
 	return f
@@ -133,13 +139,25 @@ func appendRound(req *Request, takeOver bool) []byte {
 // appendFirst writes a first request, or a listener's, for the replica that keeps
 // the session of its key.
 func appendFirst(req *Request) []byte {
-	f := newFields(formFirst, 2*len(req.Params))
+	form := formFirst
+	if req.beyondFirst() {
+		form = formFirst2
+	}
+	f := newFields(form, 2*len(req.Params))
 	f.text('e', req.endpoint)
 	f.request(req)
 	if req.ticket != (ticket{}) {
 		f.bytes('T', req.ticket[:])
 	}
 	return f
+}
+
+// beyondFirst reports whether the round has what changes its meaning and the first
+// readers of rounds skip: such a reader is to refuse it. How long it may be held, and
+// that its call may last, they may well not know: its answer is then one that any
+// client takes.
+func (req *Request) beyondFirst() bool {
+	return req.Wrapped || req.Carried || req.Stays || req.Away > 0 || req.Original != nil || byHandle(req.Method)
 }
 
 func (f *fields) request(req *Request) {

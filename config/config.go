@@ -119,7 +119,7 @@ type Calls struct {
 	Gather                time.Duration `koanf:"gather" min:"0s" max:"1s" doc:"how long an input request waits for others, so that one answer carries all"`
 	ParkTTL               time.Duration `koanf:"park_ttl" min:"10ms" max:"168h" doc:"how long a parked call waits for its client"`
 	OutcomeTTL            time.Duration `koanf:"outcome_ttl" min:"10ms" max:"24h" doc:"how long an outcome is kept for a retry that is sent again"`
-	MaxOutcomeBytes       Size          `koanf:"max_outcome_bytes" min:"1MiB" max:"1TiB" doc:"size of all kept outcomes"`
+	MaxOutcomeBytes       Size          `koanf:"max_outcome_bytes" min:"1MiB" max:"1TiB" doc:"size of all kept outcomes; who has the most loses the oldest first"`
 	Max                   int           `koanf:"max" min:"1" max:"10000000" doc:"calls in flight"`
 	MaxParked             int           `koanf:"max_parked" min:"1" max:"10000000" doc:"parked calls"`
 	MaxParkedPerPrincipal int           `koanf:"max_parked_per_principal" min:"1" max:"10000000" doc:"parked calls of one principal"`
