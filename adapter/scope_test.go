@@ -193,6 +193,37 @@ func TestLateQuestion(t *testing.T) {
 	}
 }
 
+// TestLateQuestionOnGET: nor is it on the GET stream, whichever replica the calls
+// are at.
+func TestLateQuestionOnGET(t *testing.T) {
+	t.Parallel()
+	for name, at := range map[string][2]int{"at one replica": {0, 0}, "at two": {0, 1}, "at two, the other way": {1, 0}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newReplicas(t, 2, func(_ *Settings, l *legacy.Settings, _ *rawserver.Settings) { l.PushesOnGET, l.MaxPerKey = true, 1 })
+			f.raw.Tool("work", func(c *rawserver.Call) { c.Text("done") })
+			late := f.rigs[at[0]].leaving(t)
+			late.Session.WaitListening()
+			next := f.rigs[at[1]].mustBegin(toolCall("work")).goes()
+			late.Session.Push(mcp.MethodElicit, askFor("secret"))
+			f.raw.Wait("the question to be refused", func() bool {
+				for _, m := range f.raw.Responses() {
+					if m.Error != nil {
+						return true
+					}
+				}
+				return false
+			})
+			if end := endOf(t, next); end.err != nil || end.text(t) != "done" {
+				t.Errorf("the next call came to %s", end.describe())
+			}
+			if n := f.raw.Count(mcp.MethodInitialize); n != 2 {
+				t.Errorf("%d sessions were opened, want a new one for the next call", n)
+			}
+		})
+	}
+}
+
 // TestCancelledCallIsOver: a server that stops, whether it says so or not, keeps its
 // session for the caller's next call.
 func TestCancelledCallIsOver(t *testing.T) {
