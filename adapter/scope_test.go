@@ -251,3 +251,25 @@ func TestCancelledCallIsOver(t *testing.T) {
 		})
 	}
 }
+
+// TestCancelWait: a server that is known to stop at once need not be waited for.
+func TestCancelWait(t *testing.T) {
+	t.Parallel()
+	for name, kind := range map[string]change{
+		"one stream": oneStream,
+		"GET":        func(_ *Settings, l *legacy.Settings, _ *rawserver.Settings) { l.PushesOnGET = true },
+	} {
+		r := newRig(t, kind, func(_ *Settings, l *legacy.Settings, _ *rawserver.Settings) {
+			l.MaxPerKey, l.QueueTimeout, l.CancelWait = 1, time.Hour, 10*time.Millisecond
+		})
+		r.raw.Tool("plain", func(c *rawserver.Call) { c.Text("ok") })
+		r.leaving(t)
+		began := time.Now()
+		if got := r.play(toolCall("plain")).text(t); got != "ok" {
+			t.Errorf("%s: the next call came to %q", name, got)
+		}
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("%s: the next call has waited %v", name, took)
+		}
+	}
+}

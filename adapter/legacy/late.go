@@ -15,9 +15,6 @@ import (
 // answered after all. A server that asks meanwhile goes on with what is cancelled:
 // its session takes no further such calls.
 
-// lateTime is how long a server may take to stop.
-const lateTime = 2 * time.Second
-
 // awaitLate keeps eligible calls off the session for a while after one has ended
 // without a response.
 func (s *Session) awaitLate(x *Exchange) {
@@ -59,7 +56,7 @@ func (s *Session) whenLate(x *Exchange, over func()) {
 	s.late[x.id] = answered
 	s.mu.Unlock()
 	s.server.background(func() {
-		t := time.NewTimer(min(lateTime, s.server.settings.QueueTimeout/2))
+		t := time.NewTimer(min(s.server.settings.CancelWait, s.server.settings.QueueTimeout/2))
 		defer t.Stop()
 		select {
 		case <-answered:
