@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"bytes"
 	"container/heap"
 	"time"
 
@@ -41,7 +42,7 @@ func (c *call) release() bool {
 	}
 	s := c.x.Session()
 	rec := &record{
-		session: s, request: at.Request, asked: c.task.pack(questionIDs(c.inputs)),
+		session: s, request: at.Request, asked: c.askedIDs(),
 		until: (c.until.Unix() + 2) * int64(time.Second), since: c.since,
 	}
 	if len(rec.asked) > maxAsked {
@@ -56,7 +57,10 @@ func (c *call) release() bool {
 }
 
 // maxAsked bounds the ids in a record of this replica's.
-const maxAsked = 120
+const maxAsked = 96
+
+// askedIDs packs the ids of a record, with no room to spare. mu is held.
+func (c *call) askedIDs() []byte { return bytes.Clone(c.task.pack(questionIDs(c.inputs))) }
 
 // questionIDs packs the ids of open input requests: a kind, a length and the raw
 // id each.
@@ -125,7 +129,7 @@ func (c *call) releaseLasting() bool {
 		}
 	}
 	rec := &record{
-		session: s, request: c.x.Position().Request, asked: c.task.pack(questionIDs(c.inputs)),
+		session: s, request: c.x.Position().Request, asked: c.askedIDs(),
 		until: (until.Unix() + 2) * int64(time.Second), since: c.since, left: c.heirloom(),
 	}
 	if !c.engine.calls.release(c, rec) {

@@ -226,7 +226,12 @@ func TestReleasedCallIsSmall(t *testing.T) {
 			t.Fatal(err)
 		}
 		rec := &record{session: s, request: fmt.Sprintf("1f2e3d4c-%d", i), until: c.until.UnixNano(), since: sinceNow()}
-		rec.asked = append(append(rec.asked, 'e', 2), "17"...)
+		for range 8 { // the most there is room for
+			c.inputs = append(c.inputs, &input{Input: Input{Method: mcp.MethodElicit}, id: []byte(strings.Repeat("7", maxAsked/8-2))})
+		}
+		if rec.asked = c.askedIDs(); len(rec.asked) != maxAsked {
+			t.Fatalf("%d bytes of ids, want %d", len(rec.asked), maxAsked)
+		}
 		if !calls.release(c, rec) {
 			t.Fatal("not released")
 		}

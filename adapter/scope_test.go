@@ -193,6 +193,34 @@ func TestLateQuestion(t *testing.T) {
 	}
 }
 
+// TestLateQuestionOnGET: nor is it on the GET stream, whichever replica the calls
+// are at.
+func TestLateQuestionOnGET(t *testing.T) {
+	t.Parallel()
+	for name, at := range map[string][2]int{"at one replica": {0, 0}, "at two": {0, 1}, "at two, the other way": {1, 0}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newReplicas(t, 2, func(_ *Settings, l *legacy.Settings, _ *rawserver.Settings) { l.PushesOnGET, l.MaxPerKey = true, 1 })
+			f.raw.Tool("work", func(c *rawserver.Call) { c.Text("done") })
+			late := f.rigs[at[0]].leaving(t)
+			late.Session.WaitListening()
+			next := f.rigs[at[1]].mustBegin(toolCall("work")).goes()
+			late.Session.Push(mcp.MethodElicit, askFor("secret"))
+			f.raw.Wait("the question to be refused", func() bool {
+				for _, m := range f.raw.Responses() {
+					if m.Error != nil {
+						return true
+					}
+				}
+				return false
+			})
+			if end := endOf(t, next); end.err != nil || end.text(t) != "done" {
+				t.Errorf("the next call came to %s", end.describe())
+			}
+		})
+	}
+}
+
 // TestCancelledCallIsOver: a server that stops, whether it says so or not, keeps its
 // session for the caller's next call.
 func TestCancelledCallIsOver(t *testing.T) {
@@ -218,5 +246,27 @@ func TestCancelledCallIsOver(t *testing.T) {
 				t.Errorf("%d sessions were opened, want one", n)
 			}
 		})
+	}
+}
+
+// TestCancelWait: a server that is known to stop at once need not be waited for.
+func TestCancelWait(t *testing.T) {
+	t.Parallel()
+	for name, kind := range map[string]change{
+		"one stream": oneStream,
+		"GET":        func(_ *Settings, l *legacy.Settings, _ *rawserver.Settings) { l.PushesOnGET = true },
+	} {
+		r := newRig(t, kind, func(_ *Settings, l *legacy.Settings, _ *rawserver.Settings) {
+			l.MaxPerKey, l.QueueTimeout, l.CancelWait = 1, time.Hour, 10*time.Millisecond
+		})
+		r.raw.Tool("plain", func(c *rawserver.Call) { c.Text("ok") })
+		r.leaving(t)
+		began := time.Now()
+		if got := r.play(toolCall("plain")).text(t); got != "ok" {
+			t.Errorf("%s: the next call came to %q", name, got)
+		}
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("%s: the next call has waited %v", name, took)
+		}
 	}
 }

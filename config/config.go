@@ -168,6 +168,7 @@ type Sessions struct {
 	OpenTimeout  time.Duration `koanf:"open_timeout" min:"10ms" max:"10m" doc:"time for opening a session"`
 	Queue        int           `koanf:"queue" min:"1" max:"1000000" doc:"calls that may wait for a session of one key"`
 	QueueTimeout time.Duration `koanf:"queue_timeout" min:"10ms" max:"24h" doc:"how long a call waits for a session"`
+	CancelWait   time.Duration `koanf:"cancel_wait" min:"0s" max:"1m" doc:"how long a server may take to stop a cancelled call before a call that its questions could be taken for uses the session; at most half of queue_timeout"`
 	OrphanTTL    time.Duration `koanf:"orphan_ttl" min:"10ms" max:"24h" doc:"how long a server's request that belongs to no call waits for one"`
 	MaxOrphans   int           `koanf:"max_orphans" min:"1" max:"10000" doc:"server requests of one session that wait for a call"`
 	ToolsTTL     time.Duration `koanf:"tools_ttl" min:"10ms" max:"24h" doc:"how long a known tool list is used to check header fields"`

@@ -47,6 +47,7 @@ func Defaults() *Config {
 			OpenTimeout:  30 * time.Second,
 			Queue:        1024,
 			QueueTimeout: 30 * time.Second,
+			CancelWait:   2 * time.Second,
 			OrphanTTL:    time.Minute,
 			MaxOrphans:   16,
 			ToolsTTL:     5 * time.Minute,

@@ -54,7 +54,7 @@ const askAgain = 5 * lookAgain
 func (s *Server) comesAgain(ctx context.Context, began time.Time, err error) bool {
 	var there crowdedThere
 	left := s.settings.QueueTimeout - time.Since(began)
-	if err != errCrowded && !errors.As(err, &there) || left <= 0 {
+	if err != errCrowded && err != errSpent && !errors.As(err, &there) || left <= 0 {
 		return false
 	}
 	defer s.asking.Add(-1)

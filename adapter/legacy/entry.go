@@ -389,6 +389,8 @@ func (e *entry) take(s *Session, eligible bool) (news *parcel) {
 	e.handOn(s)
 	if (e.key.Ephemeral || s.spent) && s.users == 0 && e.remove(s) {
 		e.server.background(func() { e.server.end(s) })
+		lookAgainAll(e.waiters) // there may be room for a new one
+		e.waiters = nil
 	}
 	return news
 }

@@ -153,7 +153,7 @@ func (e *entry) openAtHome(ctx context.Context, creds Credentials) (*Session, er
 	var found *reply
 	for i := range replies {
 		r := &replies[i]
-		if r.kind == sayHave && r.id != "" && !s.isGone(r.id) && (found == nil || found.holder != found.from && r.holder == r.from) {
+		if r.kind == sayHave && r.id != "" && !s.isGone(r.id) && !e.spentHere(r.id) && (found == nil || found.holder != found.from && r.holder == r.from) {
 			found = r
 		}
 	}
@@ -179,6 +179,18 @@ func (e *entry) openAtHome(ctx context.Context, creds Credentials) (*Session, er
 		s.noIDs.Store(session.id == "")
 	}
 	return session, err
+}
+
+// errSpent is for a session that a peer lends which has not heard yet that it takes
+// no more calls.
+var errSpent = fmt.Errorf("%w: the session that another replica lends takes no more calls", ErrFull)
+
+// spentHere reports whether a session is known to take no more calls.
+func (e *entry) spentHere(id string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := e.named(id)
+	return s != nil && s.spent
 }
 
 // count takes over what peers say of their eligible calls on the session. It is
@@ -234,6 +246,9 @@ func (e *entry) settle(s *Session) error {
 	if s.id != "" {
 		if here := e.named(s.id); here != nil && here != s {
 			e.server.vacate() // s has no stream, and nobody has used it
+			if here.spent {
+				return errSpent
+			}
 			e.promote(here)
 			for replica, n := range s.remote {
 				known := s.returned[replica]

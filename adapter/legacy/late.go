@@ -6,7 +6,8 @@ import (
 	"github.com/holdfast-mcp/holdfast/adapter/mcp"
 )
 
-// Where a session has one stream for everything, what a server asks for a call
+// Where a session has one stream for everything, or the server asks on the GET
+// stream, what a server asks for a call
 // that was cancelled cannot be told from what it asks for the next one. A server
 // that was told of the cancellation should stop, and then says nothing more: spec
 // 2025-11-25, basic/utilities/cancellation, "Behavior Requirements". So the next
@@ -14,12 +15,39 @@ import (
 // answered after all. A server that asks meanwhile goes on with what is cancelled:
 // its session takes no further such calls.
 
-// lateTime is how long a server may take to stop.
-const lateTime = 2 * time.Second
-
 // awaitLate keeps eligible calls off the session for a while after one has ended
 // without a response.
 func (s *Session) awaitLate(x *Exchange) {
+	e := s.entry
+	e.mu.Lock()
+	s.ended++
+	e.mu.Unlock()
+	s.whenLate(x, func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		s.ended--
+		e.handOn(s)
+	})
+}
+
+// holdLate is awaitLate where the server asks on the GET stream: the cancelled call
+// keeps its place meanwhile, which may be one that another replica has given.
+func (s *Session) holdLate(x *Exchange) {
+	e := s.entry
+	e.mu.Lock()
+	s.held++
+	e.mu.Unlock()
+	s.whenLate(x, func() {
+		e.mu.Lock()
+		s.held--
+		e.mu.Unlock()
+		e.release(s, true)
+	})
+}
+
+// whenLate does something once the server has had its time to stop, or has
+// answered after all.
+func (s *Session) whenLate(x *Exchange, over func()) {
 	answered := make(chan struct{})
 	s.mu.Lock()
 	if s.late == nil {
@@ -27,12 +55,8 @@ func (s *Session) awaitLate(x *Exchange) {
 	}
 	s.late[x.id] = answered
 	s.mu.Unlock()
-	e := s.entry
-	e.mu.Lock()
-	s.ended++
-	e.mu.Unlock()
 	s.server.background(func() {
-		t := time.NewTimer(min(lateTime, s.server.settings.QueueTimeout/2))
+		t := time.NewTimer(min(s.server.settings.CancelWait, s.server.settings.QueueTimeout/2))
 		defer t.Stop()
 		select {
 		case <-answered:
@@ -42,10 +66,7 @@ func (s *Session) awaitLate(x *Exchange) {
 		s.mu.Lock()
 		delete(s.late, x.id)
 		s.mu.Unlock()
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		s.ended--
-		e.handOn(s)
+		over()
 	})
 }
 
@@ -76,7 +97,7 @@ func (s *Session) asksLate(method string) bool {
 func (e *entry) soonFree() bool {
 	n := 0
 	for _, s := range e.sessions {
-		if s.eligible == 0 && s.ended > 0 {
+		if s.eligible == s.held && s.ended+s.held > 0 {
 			n++
 		}
 	}

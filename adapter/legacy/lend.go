@@ -165,8 +165,9 @@ func (s *Session) candidates(from string, eligible bool) parcel {
 	if n == 0 && eligible {
 		s.note(from)
 	}
+	late := len(s.late) > 0
 	s.mu.Unlock()
-	answer := parcel{kind: sayWho, number: uint64(n)}
+	answer := parcel{kind: sayWho, number: uint64(n), flag: late}
 	if n == 1 {
 		answer.request = x.Position().Request
 	}

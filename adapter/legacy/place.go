@@ -63,7 +63,7 @@ func (e *entry) place(ctx context.Context, creds Credentials, began time.Time) (
 			return nil, fmt.Errorf("%w: replica %s does not know of places", ErrUnreachable, home)
 		default:
 			session, err := e.placedOn(&answer, home, creds)
-			if err != nil {
+			if err != nil && err != errSpent {
 				s.tell(home, &parcel{kind: tellFree, id: answer.id})
 			}
 			if s.comesAgain(ctx, began, err) {
@@ -124,11 +124,15 @@ func (e *entry) placedOn(p *parcel, home string, creds Credentials) (*Session, e
 			session.places++
 		}
 		over := e.shutDown
+		spent := session != nil && session.spent
 		e.mu.Unlock()
 		if reserved {
 			s.vacate()
 		}
 		switch {
+		case spent:
+			e.release(session, true) // which tells the home so
+			return nil, errSpent
 		case session != nil:
 			return session, nil
 		case over:

@@ -94,7 +94,7 @@ func (s *Session) attribute(x *Exchange, m *jsonrpc.Message) {
 	switch {
 	case !s.reach():
 		only, candidates := s.candidate(true, x)
-		s.decide(x, m, only, nil, candidates)
+		s.decide(x, m, only, nil, candidates, s.asksLate(m.Method))
 	case x == nil:
 		s.attributeAmong(x, m) // in order with what follows on the GET stream
 	default:
@@ -120,9 +120,9 @@ func (s *Session) onlyAskable() (only *Exchange) {
 }
 
 // decide gives an input request to the one call that it can be for, of this
-// replica or of a peer.
-func (s *Session) decide(x *Exchange, m *jsonrpc.Message, only *Exchange, there *reply, candidates int) {
-	if candidates == 0 && s.asksLate(m.Method) {
+// replica or of a peer. late says that one has ended which it may be for.
+func (s *Session) decide(x *Exchange, m *jsonrpc.Message, only *Exchange, there *reply, candidates int, late bool) {
+	if candidates == 0 && late {
 		s.refuse(m, jsonrpc.CodeInternal, "the call that the request could belong to has ended")
 		s.entry.spend(s)
 		return

@@ -56,6 +56,7 @@ type Session struct {
 	users    int // exchanges and listeners
 	eligible int // of them, exchanges that may be asked something
 	ended    int // eligible calls that have ended without a response a moment ago, see awaitLate
+	held     int // of eligible, those that were cancelled a moment ago, see holdLate
 	lastUse  time.Time
 	adopted  bool                // it serves calls that began elsewhere or earlier, and no others
 	apart    bool                // and will serve no others: another session is the key's
@@ -152,6 +153,9 @@ func (s *Session) release(x *Exchange) {
 		s.entry.spend(s)
 	case s.channel != nil:
 		s.awaitLate(x)
+	case x.cancelled.Load() && s.server.pushes.Load():
+		s.holdLate(x)
+		return
 	}
 	s.entry.release(s, x.eligible)
 }

@@ -306,7 +306,7 @@ func legacySettings(c *config.Config, u config.Upstream) legacy.Settings {
 		RetryMin: c.Upstream.RetryMin, RetryMax: c.Upstream.RetryMax, MaxResumes: c.Upstream.MaxResumes,
 		MaxSessions: c.Sessions.Max, MaxPerKey: c.Sessions.MaxPerKey, IdleTTL: c.Sessions.IdleTTL,
 		Queue: c.Sessions.Queue, QueueTimeout: c.Sessions.QueueTimeout,
-		MaxOrphans: c.Sessions.MaxOrphans, OrphanTTL: c.Sessions.OrphanTTL, ToolsTTL: c.Sessions.ToolsTTL,
+		MaxOrphans: c.Sessions.MaxOrphans, CancelWait: c.Sessions.CancelWait, OrphanTTL: c.Sessions.OrphanTTL, ToolsTTL: c.Sessions.ToolsTTL,
 		QueueEligible: c.Sessions.Eligible == config.EligibleQueue, PushesOnGET: u.PushesOnGET,
 		ClientName: "holdfast", ClientVersion: buildVersion(),
 	}
