@@ -17,6 +17,9 @@
 // the median of its slices. The processor time per call of the proxy's
 // processes stands beside the rates, because it is steadier than they are.
 //
+// Calls that wait are compared by dialect (-only dialects): parked ones, tasks, and
+// those of resumable whose clients are away, while they run and once they ask.
+//
 // The figures come as a table on standard output, and as bench.md, bench.json
 // and charts in the folder given with -out. Nothing that was started remains.
 package main
