@@ -57,7 +57,7 @@ func (c *call) release() bool {
 }
 
 // maxAsked bounds the ids in a record of this replica's.
-const maxAsked = 96
+const maxAsked = 80
 
 // askedIDs packs the ids of a record, with no room to spare. mu is held.
 func (c *call) askedIDs() []byte { return bytes.Clone(c.task.pack(questionIDs(c.inputs))) }
