@@ -21,7 +21,8 @@ type heirloom struct {
 	bytes   int
 }
 
-// Bounds of an heirloom. What is larger goes on from the handle alone.
+// maxHeirloom bounds what is left of a call, in bytes. A call with more goes on from
+// its handle alone.
 const maxHeirloom = 4 << 20
 
 // heirloom returns nil where the handle is what there is to go on from. mu is held.
