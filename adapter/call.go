@@ -337,7 +337,7 @@ func (c *call) tick() {
 			break
 		}
 		c.engine.metrics.expired()
-		c.terminate(&Refusal{Reason: ReasonStateExpired, Detail: "the client did not come back within calls.park_ttl"}, "the client did not come back")
+		c.terminate(&Refusal{Reason: ReasonStateExpired, Detail: "the client did not come back within calls.park_ttl", MayHaveRun: true}, "the client did not come back")
 	}
 }
 

@@ -16,8 +16,8 @@ func (e *Engine) Leave() { e.leaving.Store(true) }
 const shortCall = time.Second
 
 // Shutdown ends the listeners gracefully, lets running calls finish until ctx
-// ends, lets go of or ends what then is left, and deletes or hands over the
-// upstream sessions.
+// ends but for the Farewell, lets go of or ends what then is left, and deletes or
+// hands over the upstream sessions.
 //
 // With other replicas to go on, calls that may be let go are soon: their
 // clients are told to come back with a request state, and this replica goes on
@@ -35,8 +35,8 @@ func (e *Engine) Shutdown(ctx context.Context) {
 		l.finish()
 	}
 	e.mu.Unlock()
-	// Telling the servers of the end of their sessions is part of the grace
-	// period, also when the calls would take all of it.
+	// Telling the servers of the end of their sessions has its time also when the
+	// calls would take all of it.
 	wait := ctx
 	if end, ok := ctx.Deadline(); ok {
 		var cancel context.CancelFunc
@@ -187,9 +187,13 @@ func (e *Engine) closeServers(ctx context.Context) {
 // where Shutdown's context was cancelled before its time.
 const lastWord = time.Second
 
-// farewell is what is kept of the grace period for deleting the upstream
-// sessions, unless a quarter of it is less.
+// farewell is what Shutdown keeps of its time for deleting the upstream sessions,
+// unless a quarter of it is less.
 const farewell = 3 * time.Second
+
+// Farewell is how much longer than the calls' grace period Shutdown's context has
+// to last for them to have all of it.
+func Farewell(grace time.Duration) time.Duration { return min(farewell, grace/3) }
 
 // Report is what a replica tells of itself.
 type Report struct {

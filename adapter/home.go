@@ -375,7 +375,11 @@ func (r *homeRound) Close() {
 	case r.req.Method == mcp.MethodListen: // it was not let in here
 		return
 	}
-	e.metrics.round(r.served, r.began)
+	began := time.Time{}
+	if r.req.RequestState != nil {
+		began = r.began
+	}
+	e.metrics.round(r.served, began)
 	e.leave()
 }
 

@@ -3,8 +3,11 @@ package adapter
 import (
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/holdfast-mcp/holdfast/adapter/legacy"
 	"github.com/holdfast-mcp/holdfast/adapter/mcp"
@@ -39,6 +42,36 @@ func (f *replicas) keeper(q query) (keeper *rig, others []*rig) {
 		}
 	}
 	return keeper, others
+}
+
+// observations counts what a histogram is told.
+type observations struct{ n atomic.Int64 }
+
+func (o *observations) Observe(float64) { o.n.Add(1) }
+
+// Rounds without a request state are not timed, through the home neither: what is
+// timed is how long a client waits that comes back.
+func TestOnlyRetriesAreTimed(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 3, oneStream)
+	var timed observations
+	for _, r := range f.rigs {
+		r.metrics = NewMetrics(prometheus.NewRegistry()).bind(r.Engine)
+		for s := range r.metrics.times {
+			r.metrics.times[s] = &timed
+		}
+	}
+	f.raw.Tool("greet", greet)
+	q := toolCall("greet")
+	_, others := f.keeper(q)
+	first := others[0].served(q, ServedForwarded)
+	if n := timed.n.Load(); n != 0 {
+		t.Errorf("%d first rounds were timed", n)
+	}
+	others[0].served(q.retry(first, accept("elicitation-1", "name", "Ada")), ServedForwarded)
+	if timed.n.Load() == 0 {
+		t.Error("the retry was not timed")
+	}
 }
 
 // A session that cannot be lent is used through the replica that keeps it,

@@ -121,7 +121,9 @@ func (e *Engine) checkState(t *state.Token, upstream string, req *Request, caps 
 	case t.Born == 0 && t.Request != requestDigest(req):
 		return refuse(ReasonStateForeign, "the request state belongs to a request with other params; repeat the original request")
 	case time.Now().Unix() > t.Expires:
-		return refuse(ReasonStateExpired, "the request state has expired (calls.park_ttl); start the call again without it")
+		expired := refuse(ReasonStateExpired, "the request state has expired (calls.park_ttl); start the call again without it")
+		expired.MayHaveRun = true // up to its question
+		return expired
 	}
 	return nil
 }

@@ -373,7 +373,9 @@ func TestParkedCallExpires(t *testing.T) {
 			t.Errorf("a request was answered with %s, want an error", m.Result)
 		}
 	}
-	r.refused(q.retry(o, accept("elicitation-1", "a", "late")), ReasonStateExpired)
+	if !r.refused(q.retry(o, accept("elicitation-1", "a", "late")), ReasonStateExpired).MayHaveRun {
+		t.Error("the error does not say that the call may have run, up to its question")
+	}
 }
 
 func TestOutcomeIsKeptForAWhile(t *testing.T) {

@@ -20,7 +20,8 @@ func inspectModern(ctx context.Context, server *legacy.Server, creds legacy.Cred
 		return nil, err
 	}
 	f := &Survey{
-		Era: legacy.EraModern.String(), Transport: legacy.TransportStreamable.String(), Revision: mcp.Modern,
+		PushesOutside: new(bool),
+		Era:           legacy.EraModern.String(), Transport: legacy.TransportStreamable.String(), Revision: mcp.Modern,
 		Server:       jsonrpc.Get(jsonrpc.Get(said, "_meta"), mcp.MetaServerInfo),
 		Capabilities: jsonrpc.Get(said, "capabilities"), Instructions: jsonrpc.IsString(jsonrpc.Get(said, "instructions")),
 		Holdfast: []string{"its requests and answers pass through unchanged (upstreams[].protocol)"},

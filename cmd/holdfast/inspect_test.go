@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -50,17 +51,17 @@ func TestInspect(t *testing.T) {
 		{"streams with event ids", rawserver.Settings{},
 			Survey{Transport: "streamable-http", Revision: "2025-11-25", SessionIDs: true, GETStream: true, Answers: "streams", EventIDs: true}, "calls survive the death of a replica"},
 		{"streams without", rawserver.Settings{NoEventIDs: true, Version: "2025-06-18", NoGET: true},
-			Survey{Transport: "streamable-http", Revision: "2025-06-18", SessionIDs: true, Answers: "streams"}, "its streams cannot be resumed"},
+			Survey{Transport: "streamable-http", Revision: "2025-06-18", SessionIDs: true, Answers: "streams", PushesOutside: new(false)}, "its streams cannot be resumed"},
 		{"JSON and no sessions", rawserver.Settings{JSON: true, NoSession: true, NoGET: true},
-			Survey{Transport: "streamable-http", Revision: "2025-11-25", Answers: "json"}, "is not known before one asks something"},
+			Survey{Transport: "streamable-http", Revision: "2025-11-25", Answers: "json", PushesOutside: new(false)}, "is not known before one asks something"},
 		{"HTTP+SSE", rawserver.Settings{Transport: rawserver.SSE, Version: "2024-11-05"},
-			Survey{Transport: "http+sse", Revision: "2024-11-05", Answers: "one stream", PushesOutside: true}, "one event stream for each caller"},
+			Survey{Transport: "http+sse", Revision: "2024-11-05", Answers: "one stream", PushesOutside: new(true)}, "one event stream for each caller"},
 		{"HTTP+SSE of today", rawserver.Settings{Transport: rawserver.SSE},
-			Survey{Transport: "http+sse", Revision: "2025-11-25", Answers: "one stream", PushesOutside: true}, "its questions name no call"},
+			Survey{Transport: "http+sse", Revision: "2025-11-25", Answers: "one stream", PushesOutside: new(true)}, "its questions name no call"},
 		{"a command", rawserver.Settings{Transport: rawserver.Stdio},
-			Survey{Transport: "stdio", Revision: "2025-11-25", Answers: "one stream", PushesOutside: true}, "one process for each caller"},
+			Survey{Transport: "stdio", Revision: "2025-11-25", Answers: "one stream", PushesOutside: new(true)}, "one process for each caller"},
 		{"a command of old", rawserver.Settings{Transport: rawserver.Stdio, Version: "2024-11-05"},
-			Survey{Transport: "stdio", Revision: "2024-11-05", Answers: "one stream", PushesOutside: true}, "a call that its replica loses runs again where that is harmless"},
+			Survey{Transport: "stdio", Revision: "2024-11-05", Answers: "one stream", PushesOutside: new(true)}, "a call that its replica loses runs again where that is harmless"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := shown(t, tt.settings)
@@ -73,7 +74,7 @@ func TestInspect(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got.Era != "legacy" || got.Transport != tt.want.Transport || got.Revision != tt.want.Revision || got.SessionIDs != tt.want.SessionIDs ||
-				got.GETStream != tt.want.GETStream || got.Answers != tt.want.Answers || got.EventIDs != tt.want.EventIDs || got.PushesOutside != tt.want.PushesOutside {
+				got.GETStream != tt.want.GETStream || got.Answers != tt.want.Answers || got.EventIDs != tt.want.EventIDs || !reflect.DeepEqual(got.PushesOutside, tt.want.PushesOutside) {
 				t.Errorf("got %+v, want %+v", got, tt.want)
 			}
 			if got.Prompts != 1 || got.Resources != 2 || got.Templates != 0 || got.OpenMillis <= 0 || got.PingMillis <= 0 || len(got.Trouble) != 0 {
@@ -121,7 +122,7 @@ func TestInspectOfAServerThatAsks(t *testing.T) {
 			if err := json.Unmarshal([]byte(out), &got); code != exitDone || err != nil {
 				t.Fatalf("exit %d, %v: %s", code, err, problems)
 			}
-			if !got.AsksByItself || !strings.Contains(strings.Join(got.Holdfast, "\n"), "waits for the caller's next call") {
+			if !got.AsksByItself || got.PushesOutside == nil || !*got.PushesOutside || !strings.Contains(strings.Join(got.Holdfast, "\n"), "waits for the caller's next call") {
 				t.Errorf("got %+v", got)
 			}
 			for _, answer := range s.Responses() {

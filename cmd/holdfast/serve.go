@@ -157,7 +157,8 @@ type front interface {
 	Shutdown(ctx context.Context) error
 }
 
-// shutdown ends the calls, then the connections, both at once when ctx ends.
+// shutdown ends the calls, which have all of shutdown.grace, then the connections,
+// both at once when ctx ends.
 // Before that it gives load balancers time to notice that the replica is no longer
 // ready.
 func shutdown(ctx context.Context, c config.Shutdown, engine *adapter.Engine, front front, log zerolog.Logger) error {
@@ -165,7 +166,7 @@ func shutdown(ctx context.Context, c config.Shutdown, engine *adapter.Engine, fr
 	if c.Delay > 0 {
 		time.Sleep(c.Delay)
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.Grace)
+	ctx, cancel := context.WithTimeout(ctx, c.Grace+adapter.Farewell(c.Grace))
 	defer cancel()
 	var fronts sync.WaitGroup
 	fronts.Add(1)
