@@ -55,7 +55,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	targets := f.String("targets", "direct,nginx,holdfast", "`what` takes turns")
 	f.StringVar(&o.only, "only", "", "one `part` only: plain, mrtr, parked, dialects, hop (from one replica to another), replicas (1, 2, 3 and 4 of them) or stdio")
 	f.BoolVar(&o.quick, "quick", false, "fewer and shorter slices")
-	f.IntVar(&o.rounds, "rounds", 8, "slices of each target")
+	f.IntVar(&o.rounds, "rounds", 7, "slices of each target")
 	f.DurationVar(&o.slice, "slice", 1500*time.Millisecond, "length of a slice")
 	f.IntVar(&o.concurrency, "concurrency", 16, "calls at a time, 1 to 64")
 	f.IntVar(&o.parked, "parked", 10_000, "calls to park")

@@ -161,7 +161,7 @@ func TestTaskOfTheServer(t *testing.T) {
 	same(t, "error", failed["error"], `{"code":-32603,"message":"API rate limit exceeded"}`)
 	same(t, "statusMessage", failed["statusMessage"], `"API rate limit exceeded"`)
 	erred := awaitTask(t, h.Target, create(t, h.Target, "errs"), "completed")
-	same(t, "result", erred["result"], `{"content":[{"type":"text","text":"Failed to process request: invalid input"}],"isError":true}`)
+	same(t, "result", erred["result"], `{"resultType":"complete","content":[{"type":"text","text":"Failed to process request: invalid input"}],"isError":true}`)
 
 	// What is asked before there is a task is asked by MRTR.
 	first := h.Send(t, CallTool("asks", nil, Caps(withTasks)))

@@ -94,16 +94,24 @@ func followed(what string, arguments object, leaving bool) step {
 	return s
 }
 
+// officialRow is what is known of an official client.
+type officialRow struct{ client, version, tasks, here string }
+
+// officialRows are the official clients that were looked at.
+func officialRows(versions map[string]string) []officialRow {
+	return []officialRow{
+		{extTasks, versions[extTasks], "yes", "follows " + researchTool + " to its end over each transport, and goes on with the task of another client"},
+		{sdkClient, versions[sdkClient], "no", "carries the requests of " + extTasks},
+		{"@modelcontextprotocol/inspector", "2.12.0", "yes", "not used: it needs Node.js 22.19, and what it knows of tasks is " + extTasks},
+		{"@modelcontextprotocol/sdk", "1.32.2", "no", "not used: it speaks no revision after 2025-11-25"},
+		{"Go SDK", "1.8.0", "no", "not used: test/e2e has it, without tasks"},
+	}
+}
+
 // printOfficials says which official clients know tasks, and what is made of them.
 func printOfficials(out io.Writer, o *officials) {
 	_, _ = fmt.Fprintf(out, "\nofficial clients, and whether they know the tasks extension\n\n%-31s  %-7s  %-5s  %s\n", "client", "version", "tasks", "here")
-	for _, row := range []struct{ client, version, tasks, here string }{
-		{extTasks, o.versions[extTasks], "yes", "follows " + researchTool + " to its end over each transport, and goes on with the task of another client"},
-		{sdkClient, o.versions[sdkClient], "no", "carries the requests of " + extTasks},
-		{"@modelcontextprotocol/inspector", "2.12.0", "yes", "not used: it needs Node.js 22.19, and what it knows of tasks is " + extTasks},
-		{"@modelcontextprotocol/sdk", "1.32.2", "no", "not used: it speaks no revision after 2025-11-25"},
-		{"go-sdk", "1.8.0", "no", "not used here: test/e2e has it, without tasks"},
-	} {
+	for _, row := range officialRows(o.versions) {
 		_, _ = fmt.Fprintf(out, "%-31s  %-7s  %-5s  %s\n", row.client, row.version, row.tasks, row.here)
 	}
 }
