@@ -634,7 +634,11 @@ func TestForeignStates(t *testing.T) {
 		"a state in ruins":  {func(q *query) { q.state = seal(func(t *state.Token) { t.Expires = 1 }) }, ReasonStateExpired},
 		"larger than legal": {func(q *query) { q.state = strings.Repeat("A", 5000) }, ReasonStateInvalid},
 	} {
-		t.Run(name, func(t *testing.T) { r.refused(retry.with(tt.change), tt.want) })
+		t.Run(name, func(t *testing.T) {
+			if refusal := r.refused(retry.with(tt.change), tt.want); tt.want == ReasonStateExpired && !refusal.MayHaveRun {
+				t.Error("the error does not say that the call may have run, up to its question")
+			}
+		})
 	}
 	if n := len(r.raw.Responses()); n != 0 {
 		t.Fatalf("the server got %d answers", n)
