@@ -110,8 +110,11 @@ func (t *Tally) ended(e Ended) {
 			t.stayed++
 		}
 	}
-	if e.End == Lost || e.End == Told {
+	switch e.End {
+	case Lost:
 		t.why[fmt.Sprintf("%s, %s, %s: %s", e.Dialect, e.Tool, e.End, e.Reason)]++
+	case Told:
+		t.why[fmt.Sprintf("%s: %s", e.End, e.Reason)]++
 	}
 	if e.Detail != "" {
 		_, _ = fmt.Fprintf(t.log, "%s %s %s: %s: %s\n", time.Now().UTC().Format("15:04:05.000"), e.Key, e.Tool, e.End, e.Detail) // likewise
