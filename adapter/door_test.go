@@ -107,4 +107,3 @@ func TestLastingCallWhoseServerIsAway(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
-
