@@ -188,6 +188,11 @@ func (c *call) goOnAlone(req *Request) {
 	if c.phase != parked {
 		return
 	}
+	if e := c.estate; e.position.Event == "" && e.own == nil && c.task == nil && c.lasting.original == nil { // nothing leads further
+		c.estate = nil
+		c.lost(e.err)
+		return
+	}
 	c.creds = credentials(req)
 	c.unparkAlone()
 	again := c.lasting.again(nil)

@@ -120,8 +120,13 @@ func (e *Engine) letLong() bool {
 // because the round was held long enough (calls.max_hold), or because its
 // connection ends with this replica. call.mu is held.
 func (r *callRound) mustLetGo() bool {
-	c := r.call
-	return c.mayLetGo() && !r.follows && (c.engine.letting.Load() && !r.remote || !r.hold.IsZero() && !time.Now().Before(r.hold))
+	return r.call.mayLetGo() && r.heldEnough(time.Now()) && r.call.placed(time.Now())
+}
+
+// heldEnough reports whether the round is to be let go as soon as its call can do
+// without it. call.mu is held.
+func (r *callRound) heldEnough(now time.Time) bool {
+	return !r.follows && (r.call.engine.letting.Load() && !r.remote || !r.hold.IsZero() && !now.Before(r.hold))
 }
 
 // mayLetGo reports whether the call can do without its rounds for a while. mu is

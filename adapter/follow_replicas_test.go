@@ -400,3 +400,34 @@ func TestHandedOverFollowerStaysAway(t *testing.T) {
 	}
 	f.raw.WaitCount(mcp.NotifyCancelled, 1)
 }
+
+// The question that comes with the handle comes again to who goes on with the call;
+// where the server has named no place before it, nobody waits for it in vain.
+func TestFollowedQuestionOutlivesItsOwner(t *testing.T) {
+	t.Parallel()
+	for name, prime := range map[string]bool{"after a place": true, "first of all": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newReplicas(t, 2, func(_ *Settings, _ *legacy.Settings, raw *rawserver.Settings) { raw.Prime = prime })
+			steps := make(chan string, 16)
+			steps <- "?a"
+			f.raw.Tool("t", stepwise(steps))
+			v, handle := f.rigs[0].handleFirst(toolCall("t").followed(time.Hour))
+			v.hear(t, "?elicitation-1")
+			v.Gone()
+			v.close()
+			f.die(f.rigs[0])
+			f.giveUp()
+			v = f.rigs[1].mustBegin(ofFollower(mcp.MethodResume, handle))
+			if !prime {
+				v.hear(t, "!call_lost")
+				v.close()
+				return
+			}
+			f.rigs[1].play(answerOf(handle, posted(v.hears(t)[1:], "a", "A")))
+			steps <- "="
+			v.hear(t, "=A")
+			v.close()
+		})
+	}
+}

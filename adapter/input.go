@@ -19,6 +19,7 @@ type input struct {
 	id     []byte // raw JSON-RPC id, or nil where the server has ended the request
 	hinted bool   // the server named the key
 	told   bool   // a client was asked it, with the newest request state
+	before string // the event id from which the stream has it once more, "" where none is known
 
 	elicitation string   // the server's id for a visit to a URL, or ""
 	digest      [16]byte // of method and params; zero until it is needed
@@ -49,6 +50,7 @@ func (c *call) ask(id []byte, method string, params []byte) {
 		return
 	}
 	in := c.newInput(id, method, params)
+	in.before = c.x.Before()
 	c.askedAsTask(in, params)
 	if c.sure() && (c.answerAgain(in) || in.hinted && c.answerEarly(in)) {
 		return

@@ -163,8 +163,9 @@ func (l *lasting) again(req *Request) *Request {
 }
 
 // sealHandle makes the handle. Beside what finds the call it has where the call
-// stands upstream, and for a client that follows it the original request, as far as
-// there is room: with that another replica can go on.
+// stands upstream, before any question that is open, so that this comes again, and
+// for a client that follows it the original request, as far as there is room: with
+// that another replica can go on.
 func (c *call) sealHandle(l *lasting, req *Request) []byte {
 	limit := maxHandle
 	if l.following != nil {
@@ -176,6 +177,11 @@ func (c *call) sealHandle(l *lasting, req *Request) []byte {
 		t.Position = state.Position(at)
 		if c.task != nil {
 			t.Task, t.Position.Event = string(c.task.id), "" // the task brings its questions itself
+		} else if len(c.inputs) > 0 {
+			t.Position.Event = c.inputs[0].before
+		}
+		if t.Position.Event == "" && t.Task == "" { // nowhere
+			t.Position = state.Position{}
 		}
 	}
 	if l.following != nil && !c.engine.settings.OwnKey {

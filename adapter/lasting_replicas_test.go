@@ -175,7 +175,7 @@ func TestLostLastingCallHasFailed(t *testing.T) {
 	begun := f.rigs[0].play(toolCall("slow").lasting()).handle(t)
 	f.die(f.rigs[0])
 	f.giveUp()
-	o := f.rigs[1].until(begun, mcp.TaskFailed)
+	o := f.rigs[1].play(about(mcp.MethodTaskGet, begun)) // at once: it never works again
 	var refusal *Refusal
 	if !errors.As(o.Standing.Failure, &refusal) || refusal.Reason != ReasonCallLost || !refusal.MayHaveRun {
 		t.Errorf("failed with %v", o.Standing.Failure)
@@ -284,16 +284,26 @@ func TestHintedKeyOfATaskComesOnce(t *testing.T) {
 	}
 }
 
-// A call that lasts at once waits for the server to say where its stream can be
-// gone on with, for a moment.
-func TestHandleWaitsForThePlaceOfTheStream(t *testing.T) {
+// A client that is let go at once, or given a handle, waits for the server to say
+// where the call's stream can be gone on with, for a moment.
+func TestLetGoWaitsForThePlaceOfTheStream(t *testing.T) {
 	r := newRig(t, func(_ *Settings, _ *legacy.Settings, s *rawserver.Settings) { s.Prime = true })
-	r.raw.Tool("slow", func(c *rawserver.Call) { <-c.Context().Done() })
-	begun := r.play(toolCall("slow").with(func(q *query) { q.after, q.lasts = time.Nanosecond, time.Hour })).handle(t)
-	defer r.play(about(mcp.MethodTaskCancel, begun))
-	if token, err := r.ring.Open(begun.State, maxHandle); err != nil || token.Position.Event == "" {
-		t.Errorf("the handle has the position %+v (%v)", token.Position, err)
+	r.raw.Tool("slow", func(c *rawserver.Call) { <-c.Cancelled() })
+	check := func(what string, o *Outcome) {
+		t.Helper()
+		if token, err := r.ring.Open(o.State, r.settings.MaxState); err != nil || token.Position.Event == "" {
+			t.Errorf("%s has the position %+v (%v)", what, token.Position, err)
+		}
 	}
+	begun := r.play(toolCall("slow").with(func(q *query) { q.after, q.lasts = time.Nanosecond, time.Hour })).handle(t)
+	check("the handle", begun)
+	r.play(about(mcp.MethodTaskCancel, begun))
+	q := toolCall("slow").with(func(q *query) { q.hold = time.Nanosecond })
+	o := r.play(q)
+	check("the request state", o)
+	v := r.mustBegin(q.retry(o, "").with(func(q *query) { q.hold = time.Hour }))
+	v.Gone()
+	v.close()
 }
 
 // copied waits for the copy of what a lasting call has come to at another replica than

@@ -90,10 +90,10 @@ func (c *call) Fail(err error) {
 		return
 	}
 	// What has met no session has not run; what is harmless may run twice, which
-	// is left to the rounds of a call that has had several (strand). Neither where
-	// the server has asked something already.
+	// is left to the rounds of a call that has had several, and to one that lasts
+	// (strand). Neither where the server has asked something already.
 	unmet := errors.Is(err, legacy.ErrSessionGone) && (c.round == 0 || c.resent)
-	twice := errors.Is(err, legacy.ErrBroken) && c.repeats && c.round == 0
+	twice := errors.Is(err, legacy.ErrBroken) && c.repeats && c.round == 0 && c.lasting == nil
 	if c.task == nil && !c.retried && c.phase == running && len(c.inputs) == 0 && (unmet || twice) && c.x.HasMessage() {
 		if twice {
 			c.x.Cancel("the call runs again")

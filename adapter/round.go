@@ -171,8 +171,12 @@ func (r *callRound) next(until time.Time) (Event, error) {
 		if at := r.lookAt(); !at.IsZero() && at.Before(wait) && c.phase == running && len(c.inputs) == 0 && (c.callID == 0 || r.follows) && !c.moving && !c.resend && c.x != nil {
 			wait = at
 		}
-		if !r.hold.IsZero() && r.hold.Before(wait) && !r.follows && c.mayLetGo() { // else it is woken when it may
-			wait = r.hold
+		if c.mayLetGo() && !r.follows { // else it is woken when it may
+			if now := time.Now(); r.heldEnough(now) {
+				wait = earlier(wait, now.Add(handlePoll)) // not placed yet
+			} else if !r.hold.IsZero() {
+				wait = earlier(wait, r.hold)
+			}
 		}
 		if len(c.inputs) > 0 && c.phase != parked && !c.moving && (!r.leaves || c.phase == running) {
 			if !time.Now().Before(c.parkAt) {

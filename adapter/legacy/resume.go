@@ -34,6 +34,14 @@ func (x *Exchange) Position() Position {
 // is asked first, with a lock held that Receive takes.
 func (x *Exchange) Settled() bool { return !x.delivering.Load() }
 
+// Before returns the event id of Position before the last message, "" where none is
+// known: from there that message comes again.
+func (x *Exchange) Before() string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return string(x.before)
+}
+
 // resumption is what only an exchange has that goes on with another's stream.
 type resumption struct {
 	began   time.Time

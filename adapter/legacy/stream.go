@@ -17,9 +17,10 @@ import (
 type stream struct {
 	session *Session
 
-	mu          sync.Mutex // guards conn against interrupt, and lastID against Position: their one writer reads without
+	mu          sync.Mutex // guards conn against interrupt, and lastID and before against Position: their one writer reads without
 	conn        *conn
 	lastID      []byte // last event id, or nil
+	before      []byte // the one before the last event that had data, or empty
 	interrupted bool
 	headDue     bool          // reopen has asked for the stream, whose head has not been read; the driver's own
 	pausing     chan struct{} // closed by interrupt while reopen waits; else nil
@@ -71,6 +72,9 @@ func (s *stream) event() ([]byte, error) {
 		}
 		s.resumes = 0
 		s.delivering.Store(len(ev.Data) > 0)
+		if len(ev.Data) > 0 && s.lastID != nil {
+			s.setBefore()
+		}
 		if ev.HasID {
 			s.setLastID(ev.ID)
 		}
@@ -82,6 +86,12 @@ func (s *stream) event() ([]byte, error) {
 			return ev.Data, nil
 		}
 	}
+}
+
+func (s *stream) setBefore() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.before = append(s.before[:0], s.lastID...)
 }
 
 // setLastID: an empty id takes the one before back, and there is nothing to go

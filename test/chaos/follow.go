@@ -22,13 +22,17 @@ type follower struct {
 	mu      sync.Mutex
 	token   string
 	asked   map[string]bool // ids of questions that are being answered, or were
+	renew   func()          // ends the stream, so that it is resumed
 	numbers []int           // of progress, as it came
 	steps   int             // how often there was something to answer
 	streams int
 }
 
-// maxStreams is how often a client resumes before it gives up.
-const maxStreams = 60
+// What a follower bears before it gives up.
+const (
+	maxStreams = 60
+	followTime = 60 * time.Second
+)
 
 // follow drives a call to its end.
 func (c *caller) follow(ctx context.Context) (end Ended) {
@@ -38,7 +42,7 @@ func (c *caller) follow(ctx context.Context) (end Ended) {
 	defer f.posting.Wait()
 	defer leave()
 	pause := firstPause
-	for f.streams = range maxStreams {
+	for began := time.Now(); f.streams < maxStreams && time.Since(began) < followTime; f.streams++ {
 		heard := len(f.numbers)
 		reply, left := f.stream(ctx)
 		f.mu.Lock()
@@ -76,7 +80,7 @@ func (c *caller) follow(ctx context.Context) (end Ended) {
 		}
 		pause = min(2*pause, lastPause)
 	}
-	end.End, end.Detail = Lost, "the client gave up after so many streams"
+	end.End, end.Detail = Lost, "the client gave up, when its status was "+f.look(ctx)
 	return end
 }
 
@@ -94,6 +98,9 @@ func (f *follower) stream(ctx context.Context) (reply *Reply, left bool) {
 	defer leave(nil)
 	q.Token = f.progress
 	q.Hear = func(m *rpc) error { return f.hear(ctx, leave, m) }
+	f.mu.Lock()
+	f.renew = func() { leave(nil) }
+	f.mu.Unlock()
 	var newer *Reply
 	var others sync.WaitGroup
 	switch n := f.streams % maxSteps; {
@@ -186,8 +193,8 @@ func (f *follower) answer(ctx context.Context, m *rpc, step int) {
 		reply := f.client.Send(ctx, q)
 		f.trace("answers %s %s, try %d: %s", m.Method, m.Params, try, reply)
 		if reply.final() {
-			if reply.Err != nil && !slices.Contains([]string{"state_stale", "call_lost", "upstream_lost"}, reply.Err.Data.Reason) {
-				f.breaks("the answer to %s was refused: %s", m.Params, reply)
+			if reply.Err != nil {
+				f.refused(m, reply)
 			}
 			if f.plan.Twice[step] == TooLate {
 				f.load.tally.fault(SentTwice)
@@ -204,6 +211,18 @@ func (f *follower) answer(ctx context.Context, m *rpc, step int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.asked, string(m.ID)) // it is asked again
+}
+
+// refused: an answer came to nothing, because the replica that had asked is gone
+// or was cut off. The question comes again to who resumes.
+func (f *follower) refused(m *rpc, reply *Reply) {
+	if !slices.Contains([]string{"state_stale", "call_lost", "upstream_lost"}, reply.Err.Data.Reason) {
+		f.breaks("the answer to %s was refused: %s", m.Params, reply)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.asked, string(m.ID))
+	f.renew()
 }
 
 // look asks how the request stands.

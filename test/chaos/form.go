@@ -178,8 +178,10 @@ func (r *Reply) result(d Dialect, raw json.RawMessage) {
 			r.Asked = append(r.Asked, Asked{step.StepID, kind, string(step.Params)})
 		}
 		sortAsked(r.Asked)
-	case result.Next != "" && len(result.Content) == 0:
-		r.State = result.Next
+	case result.Next != "": // "A result with a token carries no payload"
+		if r.State = result.Next; len(result.Content) != 0 {
+			r.Broken = fmt.Errorf("a payload beside a token: %.200s", raw)
+		}
 	case result.Content == nil && result.Type != "input_required":
 		r.Result = acknowledged
 	case result.text() != "" && result.Type != "input_required":

@@ -81,6 +81,13 @@ func (f *Fleet) leftOver(ctx context.Context, before rest) (broken []string) {
 	if f.Mode == modeStdio { // no replica has a session
 		broken = append(broken, f.childrenLeft(ctx)...)
 	}
+	peak, err := f.Replicas()[survivor].peak()
+	if err != nil {
+		broken = append(broken, f.Mode+": "+err.Error())
+	}
+	if f.tally.memory(peak); peak > maxMemory {
+		broken = append(broken, fmt.Sprintf("%s: the survivor has had %d MiB of memory, and may have %d", f.Mode, peak>>20, maxMemory>>20))
+	}
 	// Each session that the survivor keeps has one event stream.
 	if now, most := after.files["socket"], before.files["socket"]+own.Sessions; now > most {
 		broken = append(broken, fmt.Sprintf("%s: the survivor has %d sockets, had %d before, and has %d sessions", f.Mode, now, before.files["socket"], own.Sessions))
@@ -102,6 +109,10 @@ func (f *Fleet) leftOver(ctx context.Context, before rest) (broken []string) {
 	}
 	return broken
 }
+
+// maxMemory is how much memory a replica may have had, with all calls that were
+// open and all outcomes that are kept: some four times what it takes.
+const maxMemory = 256 << 20
 
 // few is how many more goroutines there may be than before: those of the embedded
 // NATS server that look for routes come and go. What is left behind by calls or

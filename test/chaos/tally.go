@@ -27,6 +27,7 @@ type Tally struct {
 	killed []time.Time    // when replicas were killed
 	told   int            // notifications of tasks
 	order  int            // calls whose progress was held against the server's
+	peak   int            // bytes of memory that a survivor has had at most
 }
 
 // NewTally returns an empty one, which writes its events to log.
@@ -81,6 +82,13 @@ func (t *Tally) heard() {
 	t.told++
 }
 
+// memory notes how much a survivor has had.
+func (t *Tally) memory(peak int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.peak = max(t.peak, peak)
+}
+
 // inOrder notes a call whose progress is held against the server's.
 func (t *Tally) inOrder() {
 	t.mu.Lock()
@@ -110,8 +118,11 @@ func (t *Tally) ended(e Ended) {
 			t.stayed++
 		}
 	}
-	if e.End == Lost || e.End == Told {
+	switch e.End {
+	case Lost:
 		t.why[fmt.Sprintf("%s, %s, %s: %s", e.Dialect, e.Tool, e.End, e.Reason)]++
+	case Told:
+		t.why[fmt.Sprintf("%s: %s", e.End, e.Reason)]++
 	}
 	if e.Detail != "" {
 		_, _ = fmt.Fprintf(t.log, "%s %s %s: %s: %s\n", time.Now().UTC().Format("15:04:05.000"), e.Key, e.Tool, e.End, e.Detail) // likewise
@@ -224,6 +235,7 @@ func (t *Tally) Print(w io.Writer) {
 		row("  %s\t%.0f", rung, t.rounds[rung])
 	}
 	row("sessions that the server itself had to end\t%d", t.left)
+	row("memory of a replica at most\t%d MiB", t.peak>>20)
 	row("errors that ended calls\t")
 	printSorted(row, t.why)
 	row("requests sent again because of\t")
