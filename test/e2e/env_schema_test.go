@@ -172,7 +172,7 @@ type wireTap struct {
 }
 
 func (w wireTap) RoundTrip(request *http.Request) (*http.Response, error) {
-	var asked struct{ Method string }
+	var asked Envelope
 	if request.GetBody != nil {
 		if body, err := request.GetBody(); err == nil {
 			text, _ := io.ReadAll(body)      // it is in memory
@@ -182,7 +182,7 @@ func (w wireTap) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := w.next.RoundTrip(request)
 	if err == nil && request.Method == http.MethodPost { // others are to the admin listener, or to be refused
 		kind, _, _ := strings.Cut(response.Header.Get("Content-Type"), ";")
-		response.Body = &tapped{ReadCloser: response.Body, t: w.t, method: asked.Method,
+		response.Body = &tapped{ReadCloser: response.Body, t: w.t, method: asked.Method, foreign: isForeign(request.Header, &asked),
 			events: kind == "text/event-stream", json: kind == "application/json",
 			passed: response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden}
 	}
@@ -196,12 +196,13 @@ func (w wireTap) CloseIdleConnections() {
 // tapped is the body of an answer.
 type tapped struct {
 	io.ReadCloser
-	t      testing.TB
-	method string // of the request
-	events bool   // it is a stream of them
-	json   bool
-	passed bool // of a status whose body may be the upstream's own
-	text   []byte
+	t       testing.TB
+	method  string // of the request
+	foreign bool   // to a request of a proposal's dialect
+	events  bool   // it is a stream of them
+	json    bool
+	passed  bool // of a status whose body may be the upstream's own
+	text    []byte
 }
 
 func (b *tapped) Read(p []byte) (int, error) {
@@ -229,7 +230,33 @@ func (b *tapped) Read(p []byte) (int, error) {
 }
 
 func (b *tapped) look(message []byte) {
-	valid(b.t, modern, schema.Server, message, schema.Request{Method: b.method})
+	if told := envelope(message); told.Error != nil || !b.foreign && !isExtended(b.method, told) {
+		valid(b.t, modern, schema.Server, message, schema.Request{Method: b.method})
+	}
+}
+
+// isForeign reports whether a request is of a proposal's dialect, whose answers the
+// schema does not know, but for errors: by its header, or by its form.
+func isForeign(h http.Header, asked *Envelope) bool {
+	switch h.Get("Holdfast-Dialect") {
+	case "", "mrtr", "tasks":
+	default:
+		return true
+	}
+	meta := at(asked.Params, "_meta")
+	return at(meta, "io.modelcontextprotocol/protocolVersion") == nil || strings.HasPrefix(asked.Method, "requests/") ||
+		at(at(meta, "io.modelcontextprotocol/clientCapabilities"), "resumableRequests") != nil
+}
+
+// isExtended reports whether a message is of the tasks extension, which has no
+// schema.
+func isExtended(asked string, told Envelope) bool {
+	return strings.HasPrefix(asked, "tasks/") || told.Method == "notifications/tasks" || string(at(told.Result, "resultType")) == `"task"`
+}
+
+func envelope(message []byte) (m Envelope) {
+	_ = json.Unmarshal(message, &m) // which valid says, too
+	return m
 }
 
 // dialogue is a client's side of standard input and output, where answers find
@@ -255,12 +282,13 @@ func (d *dialogue) asks(message []byte) {
 }
 
 func (d *dialogue) hears(message []byte) {
-	var m Envelope
-	_ = json.Unmarshal(message, &m) // which valid says, too
+	m := envelope(message)
 	d.mu.Lock()
 	method := d.asked[string(m.ID)]
 	d.mu.Unlock()
-	valid(d.t, modern, schema.Server, message, schema.Request{Method: method})
+	if m.Error != nil || !isExtended(method, m) {
+		valid(d.t, modern, schema.Server, message, schema.Request{Method: method})
+	}
 }
 
 // overheard has all that the SDK's client reads looked at.
