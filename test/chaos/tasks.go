@@ -220,6 +220,8 @@ func (p *pursuer) again(ctx context.Context, before *Task) {
 		p.load.tally.later("the same")
 	case before.Status == "failed" && now.Status == "failed":
 		p.load.tally.later("failed, told in other words")
+	case (before.Status == "failed" || now.Status == "failed") && p.load.tally.strangers.since(told):
+		p.load.tally.later("failed for a replica that knew of no other, and for nobody else")
 	case now.Status == "failed" && now.Error != nil && p.load.tally.outlived(told):
 		p.load.tally.later("failed, with the replicas that had the outcome")
 	default:
