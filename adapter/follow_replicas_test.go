@@ -257,6 +257,23 @@ func TestFollowerOfAReplicaThatStops(t *testing.T) {
 	}
 }
 
+// Whoever a replica that stops leaves a followed call to cancels it, where the
+// client stays away.
+func TestFollowerStaysAwayFromAReplicaThatStops(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 2, func(_ *Settings, _ *legacy.Settings, raw *rawserver.Settings) { raw.Prime = true })
+	f.raw.Tool("t", func(c *rawserver.Call) { <-c.Cancelled() })
+	v, handle := f.rigs[0].handleFirst(toolCall("t").followed(time.Second))
+	v.Gone()
+	v.close()
+	f.rigs[0].end()
+	f.rigs[0].port().goodbye()
+	f.raw.WaitCount(mcp.NotifyCancelled, 1)
+	if _, _, released := f.rigs[1].calls.count(); released != 0 {
+		t.Errorf("%d calls are still kept, %s among them", released, handle)
+	}
+}
+
 // The question that comes with the handle comes again to who goes on with the call;
 // where the server has named no place before it, nobody waits for it in vain.
 func TestFollowedQuestionOutlivesItsOwner(t *testing.T) {

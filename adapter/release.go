@@ -114,9 +114,15 @@ func (c *call) releaseLasting() bool {
 		return false
 	}
 	s := c.x.Session()
+	until := c.lasting.until
+	if f := c.lasting.following; f != nil { // it is cancelled where its client stays away
+		if until = time.Now().Add(f.away); !f.awayAt.IsZero() {
+			until = f.awayAt
+		}
+	}
 	rec := &record{
 		session: s, request: c.x.Position().Request, asked: c.task.pack(questionIDs(c.inputs)),
-		until: (c.lasting.until.Unix() + 2) * int64(time.Second), since: c.since,
+		until: (until.Unix() + 2) * int64(time.Second), since: c.since,
 	}
 	if !c.engine.calls.release(c, rec) {
 		return false
