@@ -55,6 +55,7 @@ func (e *Engine) serveSeek(ctx context.Context, s Stream, rest []byte) {
 	found := newFields(formFound, 0)
 	var id [16]byte
 	var since uint64 // when id became this replica's; zero: it is not
+	var contested [][16]byte
 	tell := func() {
 		if since != 0 {
 			found.bytes('c', id[:])
@@ -69,10 +70,31 @@ func (e *Engine) serveSeek(ctx context.Context, s Stream, rest []byte) {
 			since = e.calls.had(id)
 		case f.tag == 's' && f.number() >= since: // the other had it later
 			since = 0
+		case f.tag == 's':
+			contested = append(contested, id)
 		}
 	})
 	tell()
 	_ = s.End(ctx, e.seal(found))
+	if len(contested) > 0 && pause(e.ctx, 2*leasePoll) { // until the other has given them up
+		e.renewStreams(contested)
+	}
+}
+
+// renewStreams has the streams of calls opened anew that another replica took for
+// its own: it may have opened them last.
+func (e *Engine) renewStreams(ids [][16]byte) {
+	for _, id := range ids {
+		c := e.calls.get(id)
+		if c == nil {
+			continue
+		}
+		c.mu.Lock()
+		if c.x != nil && c.driver == byGoroutine && (c.phase == running || c.phase == parked) {
+			c.x.Renew()
+		}
+		c.mu.Unlock()
+	}
 }
 
 // serveRound drives a round whose client is at another replica.

@@ -175,6 +175,17 @@ func (x *Exchange) Release() bool {
 	return true
 }
 
+// Renew has a stream opened anew from where it stands, if it can be: somebody else
+// may have opened it meanwhile, and some servers say nothing on a connection then
+// that is not the newest. It may be called while the exchange is being driven.
+func (x *Exchange) Renew() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.lastID != nil && x.conn != nil {
+		x.conn.close() // which the driver takes for broken
+	}
+}
+
 // Hold keeps a lent session from ending while somebody may still want to come
 // back to it. Return, with false, undoes it.
 func (s *Session) Hold() { s.entry.hold(s) }

@@ -131,3 +131,22 @@ func TestOutcomeMayBeForgotten(t *testing.T) {
 		}
 	}
 }
+
+// TestStrangers: one is there from its start until it was healed, and some.
+func TestStrangers(t *testing.T) {
+	tally := NewTally(new(bytes.Buffer))
+	s, now := &tally.strangers, time.Now()
+	s.start(1)
+	s.cutOff(2)
+	if s.since(now) {
+		t.Error("a replica that was started in time, and one that was cut off later, are strangers")
+	}
+	s.start(2)
+	if !s.since(now) {
+		t.Error("a replica that was started while it was cut off is none")
+	}
+	s.heal(2)
+	if !s.since(now) || s.since(now.Add(2*met)) {
+		t.Error("a replica that was healed is one for too short, or too long")
+	}
+}

@@ -152,6 +152,7 @@ func (c *Chaos) cutOff(ctx context.Context, r *rand.Rand, slot int) error {
 	links := c.fleet.cuts[slot]
 	swallow := r.IntN(2) == 0
 	c.tally.event("cut off %d (swallow: %v)", slot, swallow)
+	c.tally.strangers.cutOff(slot)
 	for _, link := range links {
 		cut := link.Sever
 		if swallow {
@@ -167,6 +168,7 @@ func (c *Chaos) cutOff(ctx context.Context, r *rand.Rand, slot int) error {
 			return err
 		}
 	}
+	c.tally.strangers.heal(slot)
 	c.tally.event("healed %d", slot)
 	return nil
 }

@@ -26,6 +26,7 @@ type follower struct {
 	numbers []int           // of progress, as it came
 	steps   int             // how often there was something to answer
 	streams int
+	doubled bool // two streams were open at once
 }
 
 // What a follower bears before it gives up.
@@ -109,6 +110,7 @@ func (f *follower) stream(ctx context.Context) (reply *Reply, left bool) {
 		defer timer.Stop()
 	case f.streams > 0 && f.plan.Twice[n] == AtOnce: // the newest has what there is to tell
 		f.load.tally.fault(SentTwice)
+		f.doubled = true
 		twin := *q
 		others.Go(func() { newer = f.client.Send(open, &twin) })
 	}
@@ -261,7 +263,7 @@ func (f *follower) cancel(ctx context.Context, end Ended) Ended {
 // broke.
 func (f *follower) judge(end *Ended) {
 	runs := f.load.server.Ledger.Runs(end.Key)
-	if end.End != Done || f.progress == "" || !f.script.Progress || len(runs) != 1 || runs[0].resumed > 0 || slices.Contains(f.plan.Twice[:], AtOnce) {
+	if end.End != Done || f.progress == "" || !f.script.Progress || len(runs) != 1 || runs[0].resumed > 0 || f.doubled {
 		return
 	}
 	f.load.tally.inOrder()

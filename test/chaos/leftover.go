@@ -111,7 +111,7 @@ func (f *Fleet) leftOver(ctx context.Context, before rest) (broken []string) {
 }
 
 // maxMemory is how much memory a replica may have had, with all calls that were
-// open and all outcomes that are kept: some four times what it takes.
+// open and all outcomes that are kept: some six times what it takes.
 const maxMemory = 256 << 20
 
 // few is how many more goroutines there may be than before: those of the embedded

@@ -10,6 +10,8 @@ import (
 
 // Tally counts what happened in a run.
 type Tally struct {
+	strangers strangers
+
 	mu     sync.Mutex
 	began  time.Time
 	log    io.Writer // of events
@@ -33,7 +35,8 @@ type Tally struct {
 // NewTally returns an empty one, which writes its events to log.
 func NewTally(log io.Writer) *Tally {
 	return &Tally{
-		began: time.Now(), log: log, faults: map[Fault]int{}, ends: map[Tool]map[End]int{}, held: map[Tool]int{},
+		strangers: strangers{cut: map[int]bool{}, open: map[int]bool{}},
+		began:     time.Now(), log: log, faults: map[Fault]int{}, ends: map[Tool]map[End]int{}, held: map[Tool]int{},
 		spoke: map[Dialect]map[End]int{}, pries: map[Dialect]int{}, copies: map[string]int{},
 		rounds: map[string]float64{}, why: map[string]int{}, tries: map[string]int{},
 	}
