@@ -86,6 +86,7 @@ func (e *entry) borrow(ctx context.Context, creds Credentials) (*Session, error)
 	e.mu.Lock()
 	question := parcel{kind: askLend, key: &e.key, creds: creds.Lasting(), gone: e.gone}
 	e.mu.Unlock()
+	stale := 0
 	for pause := lookAgain; ; pause = min(2*pause, 8*lookAgain) {
 		if !e.away() {
 			return nil, nil
@@ -95,6 +96,10 @@ func (e *entry) borrow(ctx context.Context, creds Credentials) (*Session, error)
 		if err == nil {
 			switch answer.kind {
 			case sayHave:
+				if stale < maxStale && s.isGone(answer.id) {
+					stale++ // the home has not heard it yet
+					break
+				}
 				return e.borrowed(&answer, home, creds)
 			case sayRefused:
 				if !errors.Is(answer.err, ErrClosed) {
@@ -116,6 +121,10 @@ func (e *entry) borrow(ctx context.Context, creds Credentials) (*Session, error)
 
 // lookAgain is the first pause before the live replicas are looked at again.
 const lookAgain = 20 * time.Millisecond
+
+// maxStale is how often a home is asked again that lends a session which is gone:
+// a server that was restarted may have given out the same id once more.
+const maxStale = 3
 
 // borrowed makes the session that a peer lends. Its place is reserved.
 func (e *entry) borrowed(p *parcel, from string, creds Credentials) (*Session, error) {
