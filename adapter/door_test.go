@@ -32,6 +32,13 @@ func newDoor(t *testing.T) *door {
 	return d
 }
 
+// leadTo says where connections are passed on to.
+func (d *door) leadTo(address string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.to = address
+}
+
 // open undoes shut.
 func (d *door) open() {
 	d.t.Helper()
@@ -55,7 +62,10 @@ func (d *door) open() {
 
 // pass passes a connection on.
 func (d *door) pass(in net.Conn) {
-	out, err := net.Dial("tcp", d.to)
+	d.mu.Lock()
+	to := d.to
+	d.mu.Unlock()
+	out, err := net.Dial("tcp", to)
 	if err != nil {
 		_ = in.Close()
 		return
@@ -86,7 +96,7 @@ func TestLastingCallWhoseServerIsAway(t *testing.T) {
 	r := newRig(t, func(s *Settings, up *legacy.Settings, raw *rawserver.Settings) {
 		s.Replay, raw.NoEventIDs, up.URL = ReplayAlways, true, "http://"+d.address+"/mcp"
 	})
-	d.to = strings.TrimSuffix(strings.TrimPrefix(r.raw.URL, "http://"), "/mcp")
+	d.leadTo(strings.TrimSuffix(strings.TrimPrefix(r.raw.URL, "http://"), "/mcp"))
 	r.raw.Tool("t", func(c *rawserver.Call) {
 		if r.raw.ToolCalls("t") > 1 {
 			c.Text("done")
