@@ -7,9 +7,12 @@ LISTEN ?= 127.0.0.1:8080
 FUZZTIME ?= 20s
 
 # The protocol's JSON schemas, against which test/e2e holds every message where they
-# are; `make schemas` brings them.
+# are; `make schemas` brings them. Holdfast itself knows no such variable, and says so.
 SCHEMAS := $(CURDIR)/test/conformance/out/schema
-export HOLDFAST_SCHEMA_DIR ?= $(wildcard $(SCHEMAS))
+HOLDFAST_SCHEMA_DIR ?= $(wildcard $(SCHEMAS))
+unexport HOLDFAST_SCHEMA_DIR
+E2E = HOLDFAST_SCHEMA_DIR="$(HOLDFAST_SCHEMA_DIR)" $(GO) test -count=1 -parallel 6
+RACE = HOLDFAST_SCHEMA_DIR="$(HOLDFAST_SCHEMA_DIR)" CGO_ENABLED=1 $(GO) test -race -count=1 -parallel 6
 
 # Fuzz targets as package:target; test/readme holds the list to the code.
 FUZZ = \
@@ -63,26 +66,26 @@ demo: ## a stateless client uses a legacy server that asks it things
 .PHONY: test
 test: ## all tests but those that need more than Go; the black-box ones over every transport and in every revision, on one replica and, two ways, on three
 	$(GO) test -count=1 $$($(GO) list ./... | grep -v /test/e2e)
-	$(GO) test -count=1 -parallel 6 ./test/e2e/ # builds the binary itself, which the test cache does not see
-	HOLDFAST_E2E_UPSTREAM=sse HOLDFAST_E2E_REVISION=2024-11-05 $(GO) test -count=1 -parallel 6 -skip '$(ANY_UPSTREAM)' ./test/e2e/ # servers over HTTP+SSE
-	HOLDFAST_E2E_UPSTREAM=stdio HOLDFAST_E2E_REVISION=2025-06-18 $(GO) test -count=1 -parallel 6 -skip '$(ANY_UPSTREAM)' ./test/e2e/ # servers that are processes
-	HOLDFAST_E2E=cluster HOLDFAST_E2E_REVISION=2025-03-26 $(GO) test -count=1 -parallel 6 ./test/e2e/ # three replicas, an embedded NATS cluster
-	HOLDFAST_E2E=nats $(GO) test -count=1 -parallel 6 ./test/e2e/ # three replicas, a nats-server process
-	HOLDFAST_E2E=cluster HOLDFAST_E2E_UPSTREAM=sse $(GO) test -count=1 -parallel 6 -run '$(ONE_STREAM)' ./test/e2e/
-	HOLDFAST_E2E=cluster HOLDFAST_E2E_UPSTREAM=stdio HOLDFAST_E2E_REVISION=2024-11-05 $(GO) test -count=1 -parallel 6 -run '$(ONE_STREAM)' ./test/e2e/
+	$(E2E) ./test/e2e/ # builds the binary itself, which the test cache does not see
+	HOLDFAST_E2E_UPSTREAM=sse HOLDFAST_E2E_REVISION=2024-11-05 $(E2E) -skip '$(ANY_UPSTREAM)' ./test/e2e/ # servers over HTTP+SSE
+	HOLDFAST_E2E_UPSTREAM=stdio HOLDFAST_E2E_REVISION=2025-06-18 $(E2E) -skip '$(ANY_UPSTREAM)' ./test/e2e/ # servers that are processes
+	HOLDFAST_E2E=cluster HOLDFAST_E2E_REVISION=2025-03-26 $(E2E) ./test/e2e/ # three replicas, an embedded NATS cluster
+	HOLDFAST_E2E=nats $(E2E) ./test/e2e/ # three replicas, a nats-server process
+	HOLDFAST_E2E=cluster HOLDFAST_E2E_UPSTREAM=sse $(E2E) -run '$(ONE_STREAM)' ./test/e2e/
+	HOLDFAST_E2E=cluster HOLDFAST_E2E_UPSTREAM=stdio HOLDFAST_E2E_REVISION=2024-11-05 $(E2E) -run '$(ONE_STREAM)' ./test/e2e/
 
 .PHONY: revisions
 revisions: ## the black-box tests with every transport in every revision, on one replica and on three (half an hour)
 	@set -e; for mode in one cluster; do for upstream in streamable sse stdio; do for revision in 2024-11-05 2025-03-26 2025-06-18 2025-11-25; do \
 		echo "black-box tests: $$mode, $$upstream, $$revision"; \
 		HOLDFAST_E2E=$$mode HOLDFAST_E2E_UPSTREAM=$$upstream HOLDFAST_E2E_REVISION=$$revision \
-			$(GO) test -count=1 -parallel 6 -skip '$(ANY_UPSTREAM)' ./test/e2e/; \
+			$(E2E) -skip '$(ANY_UPSTREAM)' ./test/e2e/; \
 	done; done; done
 
 .PHONY: race
 race: ## all tests under the race detector, with one replica (needs a C compiler)
 	CGO_ENABLED=1 $(GO) test -race -count=1 $$($(GO) list ./... | grep -v /test/e2e)
-	CGO_ENABLED=1 $(GO) test -race -count=1 -parallel 6 ./test/e2e/
+	$(RACE) ./test/e2e/
 
 .PHONY: schemas
 schemas: ## the protocol's JSON schemas, for the tests of the built binary (needs npm)
@@ -92,7 +95,7 @@ schemas: ## the protocol's JSON schemas, for the tests of the built binary (need
 conformance: schemas ## the official conformance suite, and the protocol's JSON schemas (needs npm)
 	$(GO) run ./test/conformance
 	$(GO) run ./test/conformance -replicas 3
-	HOLDFAST_SCHEMA_DIR=$${HOLDFAST_SCHEMA_DIR:-$(SCHEMAS)} $(GO) test -count=1 -parallel 6 -run '$(WIRE)' ./test/e2e/
+	HOLDFAST_SCHEMA_DIR=$(or $(HOLDFAST_SCHEMA_DIR),$(SCHEMAS)) $(GO) test -count=1 -parallel 6 -run '$(WIRE)' ./test/e2e/
 
 .PHONY: real
 real: ## published servers behind Holdfast, against a direct client (needs npm)
