@@ -73,7 +73,7 @@ func serve(t *testing.T) addresses {
 		t.Fatal(err)
 	}
 	// It ends, and with it its log, whatever happens.
-	watchdog := time.AfterFunc(3*patience, func() { _ = process.Process.Kill() })
+	watchdog := time.AfterFunc(10*patience, func() { _ = process.Process.Kill() })
 	read := make(chan struct{})
 	t.Cleanup(func() {
 		defer watchdog.Stop()

@@ -76,7 +76,7 @@ func runSnippets(t *testing.T, p page, at addresses, curl string) {
 	for _, f := range p.kinds("sh") {
 		script += at.play(f.text) + "\nprintf '\\036'; [ ! -e keys ] || cat keys; printf '\\037'\n"
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*patience) // all of the page's commands, one after the other
 	defer cancel()
 	failed := filepath.Join(bin, "failed")
 	shell := exec.CommandContext(ctx, "sh", "-c", script)
