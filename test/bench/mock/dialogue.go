@@ -135,8 +135,7 @@ func (c *conn) ask(t tool, head wire.Head, id, text []byte) {
 	c.out = append(c.out, streamHead...)
 	c.out = wire.AppendChunk(c.out, events)
 	if t == later {
-		c.flush()
-		c.server.holding.join(c.asked)
+		c.server.holding.join(c.asked, c.flush)
 	}
 }
 

@@ -12,11 +12,14 @@ type holding struct {
 	calls []uint64   // by their questions
 }
 
-// join takes in a call whose stream stands.
-func (h *holding) join(question uint64) {
+// join takes in a call and opens its stream. Whoever has seen the stream is one
+// of those that the next ask reaches.
+func (h *holding) join(question uint64, open func() error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.calls = append(h.calls, question)
+	if open() == nil { // else its own goroutine sees it and ends
+		h.calls = append(h.calls, question)
+	}
 }
 
 // ask has all of them ask but those that were left meanwhile.
