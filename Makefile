@@ -11,8 +11,13 @@ FUZZTIME ?= 20s
 SCHEMAS := $(CURDIR)/test/conformance/out/schema
 HOLDFAST_SCHEMA_DIR ?= $(wildcard $(SCHEMAS))
 unexport HOLDFAST_SCHEMA_DIR
-E2E = HOLDFAST_SCHEMA_DIR="$(HOLDFAST_SCHEMA_DIR)" $(GO) test -count=1 -parallel 6
-RACE = HOLDFAST_SCHEMA_DIR="$(HOLDFAST_SCHEMA_DIR)" CGO_ENABLED=1 $(GO) test -race -count=1 -parallel 6
+
+# Tests wait more than they compute: more of them run at once than there are cores.
+# What hangs is told of before the job that runs them ends.
+TEST = $(GO) test -count=1 -timeout 5m -p 4 -parallel 10
+E2E = HOLDFAST_SCHEMA_DIR="$(HOLDFAST_SCHEMA_DIR)" $(TEST)
+RACE = HOLDFAST_SCHEMA_DIR="$(HOLDFAST_SCHEMA_DIR)" CGO_ENABLED=1 $(TEST) -race
+UNITS = $$($(GO) list ./... | grep -v /test/e2e)
 
 # Fuzz targets as package:target; test/readme holds the list to the code.
 FUZZ = \
@@ -65,7 +70,7 @@ demo: ## a stateless client uses a legacy server that asks it things
 
 .PHONY: test
 test: ## all tests but those that need more than Go; the black-box ones over every transport and in every revision, on one replica and, two ways, on three
-	$(GO) test -count=1 $$($(GO) list ./... | grep -v /test/e2e)
+	$(TEST) $(UNITS)
 	$(E2E) ./test/e2e/ # builds the binary itself, which the test cache does not see
 	HOLDFAST_E2E_UPSTREAM=sse HOLDFAST_E2E_REVISION=2024-11-05 $(E2E) -skip '$(ANY_UPSTREAM)' ./test/e2e/ # servers over HTTP+SSE
 	HOLDFAST_E2E_UPSTREAM=stdio HOLDFAST_E2E_REVISION=2025-06-18 $(E2E) -skip '$(ANY_UPSTREAM)' ./test/e2e/ # servers that are processes
@@ -84,7 +89,7 @@ revisions: ## the black-box tests with every transport in every revision, on one
 
 .PHONY: race
 race: ## all tests under the race detector, with one replica (needs a C compiler)
-	CGO_ENABLED=1 $(GO) test -race -count=1 $$($(GO) list ./... | grep -v /test/e2e)
+	CGO_ENABLED=1 $(TEST) -race $(UNITS)
 	$(RACE) ./test/e2e/
 
 .PHONY: schemas
@@ -95,7 +100,7 @@ schemas: ## the protocol's JSON schemas, for the tests of the built binary (need
 conformance: schemas ## the official conformance suite, and the protocol's JSON schemas (needs npm)
 	$(GO) run ./test/conformance
 	$(GO) run ./test/conformance -replicas 3
-	HOLDFAST_SCHEMA_DIR=$(or $(HOLDFAST_SCHEMA_DIR),$(SCHEMAS)) $(GO) test -count=1 -parallel 6 -run '$(WIRE)' ./test/e2e/
+	HOLDFAST_SCHEMA_DIR=$(or $(HOLDFAST_SCHEMA_DIR),$(SCHEMAS)) $(TEST) -run '$(WIRE)' ./test/e2e/
 
 .PHONY: real
 real: ## published servers behind Holdfast, against a direct client (needs npm)
