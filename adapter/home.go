@@ -15,9 +15,10 @@ import (
 // session. It is sent whole to the replica that keeps the session of its key,
 // which owns the call from then on; where that is this one, it goes on here.
 //
-// A first request has no round number that would make it safe to send again.
-// It is, as long as the replica has not seen it; afterwards only where running
-// twice is harmless.
+// A first request has no round number that would make it safe to send again, and
+// silence does not tell whether it has run. Where running twice is harmful, the
+// replica that keeps the session therefore says that it can begin, and begins when
+// it is told to: until then the request may be sent elsewhere, afterwards not.
 type homeRound struct {
 	hop
 	up   *upstream
@@ -32,6 +33,7 @@ type homeRound struct {
 	hops   int       // answers that named another
 	again  time.Time // not before
 	served Served
+	begun  bool     // the request may have run
 	id     [16]byte // the call's, once it has parked
 
 	letAgain time.Time // when the other replica is asked again to let go of it
@@ -132,8 +134,11 @@ func (r *homeRound) find(until time.Time) error {
 		r.req.ticket = ticket(newCallID())
 	}
 	r.req.endpoint = r.up.id
+	again := r.req.Method == mcp.MethodListen || e.runsAgain(r.req.Method)
+	r.req.once = !again
 	switch err := r.ask(keeper, appendFirst(r.req)); {
 	case err == nil:
+		r.begun = r.begun || again
 		return nil
 	case errors.Is(err, ErrTooLarge):
 		return &Refusal{Reason: ReasonInvalidParams, Detail: "the request is larger than what replicas send each other"}
@@ -183,7 +188,7 @@ type kept struct {
 // may have run the request.
 func (r *homeRound) stopped(err error) error {
 	var refusal *Refusal
-	if !errors.As(err, &refusal) || r.asked == "" || r.req.Method == mcp.MethodListen {
+	if !errors.As(err, &refusal) || !r.begun || r.req.Method == mcp.MethodListen {
 		return err
 	}
 	said := *refusal
@@ -232,7 +237,7 @@ func (r *homeRound) read(stream Stream, until time.Time) (Event, error) {
 			if r.followed {
 				return Event{}, ErrEnded
 			}
-			return Event{}, &Refusal{Reason: ReasonShutdown, MayHaveRun: true, RetryAfter: time.Second,
+			return Event{}, &Refusal{Reason: ReasonShutdown, MayHaveRun: r.begun, RetryAfter: time.Second,
 				Detail: "this replica is stopping, and the call has not ended in time"}
 		}
 		if soon.Before(until) {
@@ -245,7 +250,11 @@ func (r *homeRound) read(stream Stream, until time.Time) (Event, error) {
 	}
 	if err == nil {
 		var ev Event
-		if ev, err = r.open(message); err == nil || !errors.Is(err, errAway) && !errors.Is(err, errWire) {
+		if ev, err = r.open(message); errors.Is(err, errReady) {
+			r.letBegin(stream)
+			return Event{}, nil
+		}
+		if err == nil || !errors.Is(err, errAway) && !errors.Is(err, errWire) {
 			r.heard = true
 			r.learn(&ev)
 			switch {
@@ -273,6 +282,16 @@ func (r *homeRound) read(stream Stream, until time.Time) (Event, error) {
 	}
 	return Event{}, r.failed(err)
 }
+
+// letBegin lets the other replica begin. What comes of the message is not known
+// before its answer.
+func (r *homeRound) letBegin(stream Stream) {
+	r.heard, r.begun = true, true
+	_ = stream.Send(r.ctx, r.engine.ring.SealMessage(nil, newFields(formGo, 0), contextRound)) // Recv says what has ended it
+}
+
+// errReady: the other replica can begin a first round, and waits.
+var errReady = errors.New("another replica waits for the word to begin")
 
 // errRefused: the other replica does not understand what it was sent, and has
 // done nothing.
@@ -315,9 +334,10 @@ func (r *homeRound) failed(err error) error {
 	case errors.Is(err, errRefused): // before it was looked at
 		r.past = append(r.past, r.asked)
 		return nil
-	case errors.Is(err, ErrNobody):
-		return nil
-	case !r.heard && (r.req.Method == mcp.MethodListen || r.engine.runsAgain(r.req.Method)):
+	case !r.heard: // it has not begun, or that is harmless
+		if errors.Is(err, errWire) {
+			r.past = append(r.past, r.asked)
+		}
 		return nil
 	}
 	return &Refusal{Reason: ReasonCallLost, MayHaveRun: r.req.Method != mcp.MethodListen, RetryAfter: time.Second,
@@ -405,8 +425,8 @@ type servedRound interface {
 }
 
 // beginFirst begins a first round, or a listener, that another replica has sent
-// because the session of its key is kept here.
-func (e *Engine) beginFirst(ctx context.Context, req *Request) (servedRound, error) {
+// on s because the session of its key is kept here.
+func (e *Engine) beginFirst(ctx context.Context, s Stream, req *Request) (servedRound, error) {
 	g := e.groups[req.Upstream]
 	if g == nil {
 		return nil, refuse(ReasonInternal, "the replica that keeps the session has no upstream of this name")
@@ -449,12 +469,45 @@ func (e *Engine) beginFirst(ctx context.Context, req *Request) (servedRound, err
 		return nil, err
 	}
 	e.remote.Add(1)
-	r := e.newRound(req)
-	r.remote = true
-	if err := e.start(up, req, caps, r); err != nil {
+	r, err := e.startFirst(ctx, s, up, req, caps)
+	if err != nil {
 		e.remote.Add(-1)
 		e.leave()
 		return nil, err
 	}
 	return r, nil
+}
+
+func (e *Engine) startFirst(ctx context.Context, s Stream, up *upstream, req *Request, caps *mcp.Capabilities) (*callRound, error) {
+	if req.once {
+		if err := e.awaitGo(ctx, s); err != nil {
+			return nil, err
+		}
+	}
+	r := e.newRound(req)
+	r.remote = true
+	return r, e.start(up, req, caps, r)
+}
+
+// awaitGo says that a first round can begin, and waits until whoever has sent it
+// knows that.
+func (e *Engine) awaitGo(ctx context.Context, s Stream) error {
+	if s.Send(ctx, e.seal(newFields(formReady, 0))) != nil {
+		return ErrGone
+	}
+	message, err := s.Recv(time.Now().Add(e.settings.Bus.Patience()))
+	if errors.Is(err, ErrDeadline) {
+		return away{e.settings.Replica} // it may ask again
+	}
+	if err != nil {
+		return ErrGone
+	}
+	plain, err := e.ring.OpenMessage(nil, message, contextRound)
+	if err != nil {
+		return errWire
+	}
+	if form, _, err := readForm(plain); err != nil || form != formGo {
+		return errWire
+	}
+	return nil
 }

@@ -57,7 +57,7 @@ func TestThawedKeeperRunsNothing(t *testing.T) {
 			}
 			v := home.decode(q)
 			v.req.endpoint = home.upstreams()["up"].id
-			round, err := home.beginFirst(ctx, v.req)
+			round, err := home.beginFirst(ctx, nil, v.req)
 			if err == nil {
 				round.Gone()
 				round.Close()
@@ -95,6 +95,109 @@ func TestFrozenKeeper(t *testing.T) {
 	}
 }
 
+// A keeper that dies when it has taken a first round and has not been heard yet:
+// the one that asked cannot know that, and the round runs elsewhere, so the keeper
+// must not have begun it.
+func TestKeeperThatNobodyHears(t *testing.T) {
+	t.Parallel()
+	q := toolCall("plain")
+	f, home, other, _ := apart(t, q)
+	ran := f.raw.ToolCalls("plain")
+	f.lan.change(func() { home.port().muted = true })
+	served := home.remote.Load()
+	end := other.mustBegin(q).goes()
+	eventually(t, "the keeper to have the round", func() bool { return home.remote.Load() > served })
+	home.port().unplug() // it is killed
+	f.giveUp()
+	if r := endOf(t, end); r.err != nil || r.text(t) != "ok" {
+		t.Error(r.describe())
+	}
+	f.lan.change(func() { home.port().muted = false })
+	home.port().plug()
+	home.served(q, ServedLocal)
+	if n := f.raw.ToolCalls("plain") - ran; n != 2 {
+		t.Errorf("two calls ran %d times", n)
+	}
+}
+
+// A keeper begins a first round when it is told to, and not where it is let go of
+// before; a word that never comes is not waited for.
+func TestKeeperWaitsForTheWord(t *testing.T) {
+	t.Parallel()
+	q := toolCall("plain")
+	f, home, other, _ := apart(t, q)
+	ask := func() Stream {
+		t.Helper()
+		v := other.decode(q)
+		v.req.endpoint, v.req.once = home.upstreams()["up"].id, true
+		s, err := other.port().Ask(t.Context(), home.port().id, KindRound, other.ring.SealMessage(nil, appendFirst(v.req), contextRound))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	next := func(s Stream) error {
+		t.Helper()
+		message, err := s.Recv(time.Now().Add(10 * time.Second))
+		if err != nil {
+			return err
+		}
+		plain, err := other.ring.OpenMessage(nil, message, contextEvent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ev, err := readEvent(plain)
+		if err == nil && ev.Outcome == nil {
+			t.Errorf("got %+v, want an outcome", ev)
+		}
+		return err
+	}
+	ran := f.raw.ToolCalls("plain")
+	for name, after := range map[string]func(Stream){
+		"let go of":     func(s Stream) { s.Close() },
+		"fallen silent": func(s Stream) { s.Abandon() },
+		"never told": func(s Stream) {
+			var to away
+			if err := next(s); !errors.As(err, &to) || to.to != home.port().id {
+				t.Errorf("got %v, want to be sent to it again", err)
+			}
+		},
+		"told otherwise": func(s Stream) {
+			if err := s.Send(t.Context(), other.ring.SealMessage(nil, newFields(formTold, 0), contextRound)); err != nil {
+				t.Fatal(err)
+			}
+			if err := next(s); err == nil {
+				t.Error("it has begun")
+			}
+		},
+	} {
+		s := ask()
+		if err := next(s); !errors.Is(err, errReady) {
+			t.Fatalf("%s: got %v, want that it can begin", name, err)
+		}
+		after(s)
+		s.Close()
+	}
+	eventually(t, "the keeper to have none of them any more", func() bool { return home.remote.Load() == 0 })
+	if n := f.raw.ToolCalls("plain") - ran; n != 0 {
+		t.Fatalf("the tool ran %d times without the word", n)
+	}
+	s := ask()
+	defer s.Close()
+	if err := next(s); !errors.Is(err, errReady) {
+		t.Fatal(err)
+	}
+	if err := s.Send(t.Context(), other.ring.SealMessage(nil, newFields(formGo, 0), contextRound)); err != nil {
+		t.Fatal(err)
+	}
+	if err := next(s); err != nil {
+		t.Error(err)
+	}
+	if n := f.raw.ToolCalls("plain") - ran; n != 1 {
+		t.Errorf("the tool ran %d times", n)
+	}
+}
+
 // A keeper whose answer cannot be read may have run the tool: nobody runs it
 // again, and the client is told.
 func TestUnreadableAnswerOfTheKeeper(t *testing.T) {
@@ -102,9 +205,28 @@ func TestUnreadableAnswerOfTheKeeper(t *testing.T) {
 	q := toolCall("plain")
 	f, home, other, key := apart(t, q)
 	ran := f.raw.ToolCalls("plain")
-	home.seals(t, state.NewKey(), key)
+	f.raw.Tool("plain", func(c *rawserver.Call) {
+		home.seals(t, state.NewKey(), key)
+		c.Text("ok")
+	})
 	if refusal := other.refused(q, ReasonCallLost); !refusal.MayHaveRun {
 		t.Errorf("got %+v, want that it may have run", refusal)
+	}
+	if n := f.raw.ToolCalls("plain") - ran; n != 1 {
+		t.Errorf("the tool ran %d times", n)
+	}
+}
+
+// A keeper that cannot be understood when it says that it can begin does not begin:
+// the round runs elsewhere.
+func TestUnreadableWordOfTheKeeper(t *testing.T) {
+	t.Parallel()
+	q := toolCall("plain")
+	f, home, other, key := apart(t, q)
+	ran := f.raw.ToolCalls("plain")
+	home.seals(t, state.NewKey(), key)
+	if o := other.play(q); o.text(t) != "ok" {
+		t.Errorf("got %s", o.text(t))
 	}
 	if n := f.raw.ToolCalls("plain") - ran; n != 1 {
 		t.Errorf("the tool ran %d times", n)
@@ -138,7 +260,7 @@ func TestFirstRoundOfAnotherEndpoint(t *testing.T) {
 	ran := f.raw.ToolCalls("plain")
 	v := home.decode(q)
 	v.req.endpoint = "gone"
-	if _, err := home.beginFirst(t.Context(), v.req); !errors.Is(err, errAway) {
+	if _, err := home.beginFirst(t.Context(), nil, v.req); !errors.Is(err, errAway) {
 		t.Errorf("got %v, want errAway", err)
 	}
 	if n := f.raw.ToolCalls("plain") - ran; n != 0 {

@@ -111,7 +111,7 @@ func (e *Engine) serveRound(ctx context.Context, from string, s Stream, rest []b
 	}
 	var r servedRound
 	if first {
-		r, err = e.beginFirst(ctx, req)
+		r, err = e.beginFirst(ctx, s, req)
 	} else {
 		r, err = e.beginServed(ctx, req, takeOver)
 	}

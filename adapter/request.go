@@ -71,6 +71,7 @@ type Request struct {
 
 	endpoint string // at which the session is kept; set on the way to the replica that keeps it
 	ticket   ticket // of a first round that was sent on to another replica
+	once     bool   // such a round may not run twice: it begins when its asker lets it
 }
 
 // Credentials are what an upstream judges a client by: they go upstream with

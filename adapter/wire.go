@@ -40,6 +40,8 @@ const (
 	formTold     byte = 't' // how many events the client is known to have been told
 	formEnded    byte = 'e' // ErrEnded
 	formDismiss  byte = 'd' // let go of a first round
+	formReady    byte = 'h' // a first round can begin
+	formGo       byte = 'g' // a first round is to begin
 )
 
 // errWire is what a message is refused with that no replica of this version
@@ -149,6 +151,7 @@ func appendFirst(req *Request) []byte {
 	if req.ticket != (ticket{}) {
 		f.bytes('T', req.ticket[:])
 	}
+	f.flag('g', req.once)
 	return f
 }
 
@@ -263,6 +266,8 @@ func readRound(b []byte, first bool, headers func([]Field) ParamChecker) (req *R
 			checked = true
 		case 'H':
 			params = append(params, cutField(v))
+		case 'g':
+			req.once = f.number() != 0
 		case 'T':
 			if len(v) == len(req.ticket) {
 				req.ticket = ticket(v)
@@ -416,6 +421,8 @@ func readEvent(message []byte) (Event, error) {
 				e.Data = append([]byte(nil), f.value...)
 			}
 		}
+	case formReady:
+		return Event{}, errReady
 	case formAway:
 		var to away
 		if !readFields(rest, func(f item) {
