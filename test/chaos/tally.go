@@ -227,7 +227,7 @@ func (t *Tally) Print(w io.Writer) {
 	row("handles refused to another caller\t%d", sum(t.pries))
 	row("notifications of tasks\t%d", t.told)
 	row("followed calls whose progress was held against the server's\t%d", t.order)
-	row("tasks that had ended, asked for again\t")
+	row("tasks that had ended, asked for again; and what was answered again\t")
 	printSorted(row, t.copies)
 	row("faults\t")
 	for _, f := range Faults {
