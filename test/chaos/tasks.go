@@ -216,7 +216,7 @@ const cancelWithin = 6 * time.Second
 // again asks for a task that has ended, some time later. It must be what it was;
 // only where both replicas were killed that had its result, or one before the other
 // had the copy, it may have failed, or come to the same once more by the server's
-// stream.
+// stream. So it may for replicas that have not met.
 func (p *pursuer) again(ctx context.Context, before *Task) {
 	told := time.Now()
 	if p.plan.Later == 0 || !sleep(ctx, p.plan.Later) {
@@ -232,8 +232,8 @@ func (p *pursuer) again(ctx context.Context, before *Task) {
 		p.load.tally.later("the same")
 	case before.Status == "failed" && now.Status == "failed":
 		p.load.tally.later("failed, told in other words")
-	case (before.Status == "failed" || now.Status == "failed") && p.load.tally.strangers.since(told):
-		p.load.tally.later("failed for a replica that knew of no other, and for nobody else")
+	case p.load.tally.strangers.since(told):
+		p.load.tally.later(before.Status + ", then " + now.Status + " at a replica that had not met all others")
 	case p.load.tally.outlived(told):
 		p.load.tally.later(now.Status + ", without the replicas that had the outcome")
 	default:
