@@ -146,6 +146,13 @@ func (e *Engine) tooManyLast(ran bool) error {
 		Detail: "too many calls last that outlive their clients' connections (dialects.tasks.max, dialects.tasks.max_per_principal)"}
 }
 
+// secret reports whether nobody was told the handle, so that nobody else can have
+// the call. mu is held.
+func (f *following) secret() bool {
+	w := f.backlog.waiting
+	return len(w) > 0 && w[0].isHandle()
+}
+
 // followed returns what there is to tell to a client that follows. mu is held.
 func (r *callRound) followed() (Event, error, bool) {
 	c, e := r.call, r.call.engine

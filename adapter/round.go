@@ -112,7 +112,7 @@ func (r *callRound) next(until time.Time) (Event, error) {
 		r.toldAll()
 	}
 	for {
-		if (r.req.RequestState != nil || r.follows && c.lasting != nil) && !r.gone && !c.engine.confirmed() {
+		if (r.req.RequestState != nil || r.follows && c.lasting != nil && !c.lasting.following.secret()) && !r.gone && !c.engine.confirmed() {
 			// Another replica may have the call by now: nothing is said for it here.
 			soon := time.Now().Add(leasePoll)
 			if soon.After(until) {

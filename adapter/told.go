@@ -49,7 +49,7 @@ func (c *call) unfollow(r *callRound) {
 		return
 	}
 	f.round = nil
-	if w := f.backlog.waiting; len(w) > 0 && w[0].isHandle() && c.phase != done { // the client has nothing to come back with
+	if f.secret() && c.phase != done { // the client has nothing to come back with
 		c.engine.metrics.cancelled()
 		c.terminate(&Refusal{Reason: ReasonCallLost, Detail: "the call was cancelled: its client closed its connection", MayHaveRun: true}, "the client closed its connection")
 		return

@@ -120,18 +120,21 @@ func (e *Engine) meet() {
 }
 
 // awaitPeers waits until the others have been heard of again: whoever is back on
-// the bus knows of nobody at first. It reports false when ctx ends.
+// the bus knows of nobody at first, and then of some, whose word is enough for the
+// lease although another one may have the calls. Who was there before is waited for,
+// not for ever: its host may have vanished. It reports false when ctx ends.
 func (e *Engine) awaitPeers() bool {
 	if len(e.calls.owned()) == 0 {
 		return true
 	}
-	t := time.NewTimer(e.settings.Bus.Patience() / 4) // they speak more often
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-e.ctx.Done():
-		return false
+	b := e.settings.Bus
+	for began := time.Now(); ; {
+		if !pause(e.ctx, b.Patience()/4) { // they speak more often
+			return false
+		}
+		if !b.Missing() || time.Since(began) >= b.Patience() {
+			return true
+		}
 	}
 }
 

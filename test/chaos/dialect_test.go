@@ -132,21 +132,27 @@ func TestOutcomeMayBeForgotten(t *testing.T) {
 	}
 }
 
-// TestStrangers: one is there from its start until it was healed, and some.
+// TestStrangers: they are there from when one was started while another was cut off,
+// or just before, until that was healed, and some.
 func TestStrangers(t *testing.T) {
-	tally := NewTally(new(bytes.Buffer))
-	s, now := &tally.strangers, time.Now()
-	s.start(1)
-	s.cutOff(2)
-	if s.since(now) {
-		t.Error("a replica that was started in time, and one that was cut off later, are strangers")
-	}
-	s.start(2)
-	if !s.since(now) {
-		t.Error("a replica that was started while it was cut off is none")
-	}
-	s.heal(2)
-	if !s.since(now) || s.since(now.Add(2*met)) {
-		t.Error("a replica that was healed is one for too short, or too long")
+	for name, first := range map[string]func(*strangers){
+		"started before": func(s *strangers) { s.start(); s.cutOff(2) },
+		"started after":  func(s *strangers) { s.cutOff(2); s.start() },
+	} {
+		tally := NewTally(new(bytes.Buffer))
+		s, now := &tally.strangers, time.Now()
+		s.cutOff(1)
+		s.heal(1)
+		if s.since(now) {
+			t.Errorf("%s: there are strangers although none was started", name)
+		}
+		first(s)
+		if !s.since(now) {
+			t.Errorf("%s: there are no strangers", name)
+		}
+		s.heal(2)
+		if !s.since(now) || s.since(now.Add(3*met)) {
+			t.Errorf("%s: they are there for too short, or too long", name)
+		}
 	}
 }

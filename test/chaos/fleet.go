@@ -179,7 +179,7 @@ func (f *Fleet) Start(ctx context.Context, slot int) error {
 	f.started[slot]++
 	log := filepath.Join(f.dir, fmt.Sprintf("%d-%02d.log", slot, f.started[slot]))
 	f.mu.Unlock()
-	f.tally.strangers.start(slot)
+	f.tally.strangers.start()
 	r, err := startReplica(ctx, slot, f.binary, log, f.ports.listen(slot), f.ports.admin(slot),
 		f.args[slot], []string{"HOLDFAST_BUS__CLUSTER__SECRET=of all replicas"})
 	if err != nil {

@@ -5,46 +5,46 @@ import (
 	"time"
 )
 
-// strangers are replicas that were started while they were cut off. One of them
-// knows of no peer to wait for, and takes the others' calls for lost until they meet:
-// README, "The lease", what remains.
+// strangers are replicas that were started while one of them was cut off, or a moment
+// before, so that two have not met. Each knows nothing of the other to wait for, and
+// may take its calls for lost: README, "The lease", what remains.
 type strangers struct {
-	mu   sync.Mutex
-	cut  map[int]bool // places that are cut off
-	open map[int]bool // of them, those with a stranger
-	last time.Time    // when one was no longer, newest
+	mu    sync.Mutex
+	cut   map[int]bool // places that are cut off
+	open  bool         // two have not met
+	begun time.Time    // when a replica was started last
+	last  time.Time    // when all had met again
 }
 
-// met is how long a stranger may remain one after it was healed.
+// met is how soon replicas have met that hear each other.
 const met = time.Second
 
 func (s *strangers) cutOff(slot int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.cut[slot] = true
+	s.open = s.open || time.Since(s.begun) < met
 }
 
 func (s *strangers) heal(slot int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if delete(s.cut, slot); s.open[slot] {
-		delete(s.open, slot)
-		s.last = time.Now()
+	if delete(s.cut, slot); s.open && len(s.cut) == 0 {
+		s.open, s.last = false, time.Now().Add(met)
 	}
 }
 
 // start notes that a replica is started.
-func (s *strangers) start(slot int) {
+func (s *strangers) start() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.cut[slot] {
-		s.open[slot] = true
-	}
+	s.begun = time.Now()
+	s.open = s.open || len(s.cut) > 0
 }
 
-// since reports whether there has been one at some time or after.
+// since reports whether there have been some at a time or after.
 func (s *strangers) since(at time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.open) > 0 || s.last.Add(met).After(at)
+	return s.open || s.last.After(at)
 }

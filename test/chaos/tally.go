@@ -35,7 +35,7 @@ type Tally struct {
 // NewTally returns an empty one, which writes its events to log.
 func NewTally(log io.Writer) *Tally {
 	return &Tally{
-		strangers: strangers{cut: map[int]bool{}, open: map[int]bool{}},
+		strangers: strangers{cut: map[int]bool{}},
 		began:     time.Now(), log: log, faults: map[Fault]int{}, ends: map[Tool]map[End]int{}, held: map[Tool]int{},
 		spoke: map[Dialect]map[End]int{}, pries: map[Dialect]int{}, copies: map[string]int{},
 		rounds: map[string]float64{}, why: map[string]int{}, tries: map[string]int{},
@@ -227,7 +227,7 @@ func (t *Tally) Print(w io.Writer) {
 	row("handles refused to another caller\t%d", sum(t.pries))
 	row("notifications of tasks\t%d", t.told)
 	row("followed calls whose progress was held against the server's\t%d", t.order)
-	row("tasks that had ended, asked for again\t")
+	row("tasks that had ended, asked for again; and what was answered again\t")
 	printSorted(row, t.copies)
 	row("faults\t")
 	for _, f := range Faults {

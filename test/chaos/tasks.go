@@ -35,6 +35,9 @@ func (t *Task) String() string {
 // pollPause is how often clients ask for their tasks.
 const pollPause = 150 * time.Millisecond
 
+// landed is how soon an answer has reached the call, wherever that is.
+const landed = 3 * time.Second
+
 // copied is how soon another replica has the copy of an outcome.
 const copied = time.Second
 
@@ -42,14 +45,14 @@ const copied = time.Second
 type pursuer struct {
 	*caller
 	id       string
-	answered map[string]bool // keys
-	steps    int             // how often there was something to answer
+	answered map[string]time.Time // when each key was last answered
+	steps    int                  // how often there was something to answer
 	polls    int
 }
 
 // pursue drives a call to its end that has become a task.
 func (c *caller) pursue(ctx context.Context, begun *Task) Ended {
-	p := &pursuer{caller: c, id: begun.ID, answered: map[string]bool{}}
+	p := &pursuer{caller: c, id: begun.ID, answered: map[string]time.Time{}}
 	end := c.begun()
 	end.State, end.Task = true, true
 	if c.plan.Listen {
@@ -139,9 +142,17 @@ func (p *pursuer) get(ctx context.Context) *Reply {
 }
 
 // update answers what is asked and was not answered before: all of it, or one after
-// the other. It returns the answer of a request that was refused.
+// the other. What is still asked after some time is answered again: the first answer
+// went to a replica that did not know yet that another has the call. It returns the
+// answer of a request that was refused.
 func (p *pursuer) update(ctx context.Context, open []Asked) (refused *Reply) {
-	open = slices.DeleteFunc(open, func(a Asked) bool { return p.answered[a.Key] })
+	open = slices.DeleteFunc(open, func(a Asked) bool {
+		at, before := p.answered[a.Key]
+		if again := before && time.Since(at) > landed; again {
+			p.load.tally.later("asked still, and answered again")
+		}
+		return before && time.Since(at) <= landed
+	})
 	if len(open) == 0 { // the answers are on their way
 		return nil
 	}
@@ -169,7 +180,7 @@ func (p *pursuer) update(ctx context.Context, open []Asked) (refused *Reply) {
 			p.client.Send(ctx, p.aboutTask("tasks/update", p.id, brought))
 		}
 		for _, a := range open[:size] {
-			p.answered[a.Key] = true
+			p.answered[a.Key] = time.Now()
 		}
 	}
 	return nil
@@ -205,7 +216,7 @@ const cancelWithin = 6 * time.Second
 // again asks for a task that has ended, some time later. It must be what it was;
 // only where both replicas were killed that had its result, or one before the other
 // had the copy, it may have failed, or come to the same once more by the server's
-// stream.
+// stream. So it may for replicas that have not met.
 func (p *pursuer) again(ctx context.Context, before *Task) {
 	told := time.Now()
 	if p.plan.Later == 0 || !sleep(ctx, p.plan.Later) {
@@ -221,8 +232,8 @@ func (p *pursuer) again(ctx context.Context, before *Task) {
 		p.load.tally.later("the same")
 	case before.Status == "failed" && now.Status == "failed":
 		p.load.tally.later("failed, told in other words")
-	case (before.Status == "failed" || now.Status == "failed") && p.load.tally.strangers.since(told):
-		p.load.tally.later("failed for a replica that knew of no other, and for nobody else")
+	case p.load.tally.strangers.since(told):
+		p.load.tally.later(before.Status + ", then " + now.Status + " at a replica that had not met all others")
 	case p.load.tally.outlived(told):
 		p.load.tally.later(now.Status + ", without the replicas that had the outcome")
 	default:
