@@ -147,19 +147,31 @@ func (c *call) settleUp(peered bool) {
 		c.park(c.rounds[0])
 	}
 	handed := peered && (c.release() || c.releaseLasting()) || c.phase == done
-	if peered && !handed && c.phase == parked && c.lasting == nil && c.transferable() {
+	if peered && !handed && c.runsElsewhere() {
 		c.leaveRun()
 		handed = true
 	}
+	end := &Refusal{Reason: ReasonShutdown, Detail: "this replica is stopping", MayHaveRun: true, RetryAfter: time.Second}
+	if c.lasting != nil { // to be told whenever its client comes: that is to try nothing again
+		end = &Refusal{Reason: ReasonCallLost, Detail: "the replica that held the call has stopped, and no other could go on with it", MayHaveRun: true}
+	}
 	c.mu.Unlock()
 	if !handed {
-		c.end(&Refusal{Reason: ReasonShutdown, Detail: "this replica is stopping", MayHaveRun: true, RetryAfter: time.Second}, "the proxy is stopping")
+		c.end(end, "the proxy is stopping")
 	}
 }
 
-// leaveRun ends what a parked call has at the server, where it runs again
-// elsewhere. A retry that still comes here is not told that the call is over. mu
-// is held.
+// runsElsewhere reports whether another replica can run the call again from what
+// its client has. mu is held.
+func (c *call) runsElsewhere() bool {
+	if c.lasting == nil {
+		return c.phase == parked && c.transferable()
+	}
+	return (c.phase == parked || c.phase == running) && c.x != nil && !c.moving && c.handleRuns() && c.mayReplay(c.x.Session())
+}
+
+// leaveRun ends what a call has at the server, where it runs again elsewhere. A
+// retry that still comes here is not told that the call is over. mu is held.
 func (c *call) leaveRun() {
 	if c.x.Position().Event == "" && c.task == nil && c.driver != byNobody && c.sure() {
 		const why = "the call runs again"

@@ -386,3 +386,9 @@ func (c *call) handleLeads() bool {
 	t, err := c.engine.ring.Open(c.lasting.handle, c.engine.settings.MaxState)
 	return err == nil && (t.Task != "" || t.Position.Event != "")
 }
+
+// handleRuns reports whether the handle brings the original request. mu is held.
+func (c *call) handleRuns() bool {
+	t, err := c.engine.ring.Open(c.lasting.handle, c.engine.settings.MaxState)
+	return err == nil && t.Params != nil
+}

@@ -60,7 +60,7 @@ const ownerTimeout = 600 * time.Millisecond
 // Settings of the replicas. Everything that a run waits for is short.
 const settings = `
 bus: {owner_timeout: %[1]s}
-calls: {park_ttl: %[2]s, outcome_ttl: 5s, timeout: 25s}
+calls: {park_ttl: %[2]s, outcome_ttl: 20s, timeout: 25s}
 stream: {after: 150ms, keepalive: 1s}
 shutdown: {delay: 100ms, grace: 3s}
 upstream: {retry_min: 20ms, idle_conn_ttl: 2s, post_timeout: 5s}
