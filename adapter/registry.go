@@ -251,6 +251,12 @@ func (r *registry) parkedCalls() int {
 	return r.parked
 }
 
+func (r *registry) releasedCalls() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.released)
+}
+
 // check must be called with mu held.
 func (r *registry) check() {
 	if r.idle != nil && r.resting() {
