@@ -111,7 +111,7 @@ func TestNewestStreamHasTheCall(t *testing.T) {
 	p, w := keeper(t, 10)
 	a := p.ask("one")
 	b := a.goOn(p, 1) // before the server sees that a is to end
-	for range 2 { // whoever came, and the connection's own goroutine
+	for range 2 {     // whoever came, and the connection's own goroutine
 		<-w.closed
 	}
 	p.sees("two streams", map[string]int{"waiting": 1, "streams": 1, "left": 0})
