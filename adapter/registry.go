@@ -30,6 +30,7 @@ type registry struct {
 
 	released         map[[16]byte]*record
 	releasedQueue    releasedQueue
+	lapsing          int                   // released calls that are over, and of which the server is being told
 	away, awayBefore map[[16]byte]struct{} // calls that go on elsewhere: the newer and the older ones
 }
 

@@ -189,9 +189,3 @@ func (x *Exchange) Renew() {
 // Hold keeps a lent session from ending while somebody may still want to come
 // back to it. Return, with false, undoes it.
 func (s *Session) Hold() { s.entry.hold(s) }
-
-// CancelRequest is Exchange.Cancel for a request that no exchange is in flight
-// for, given as in Position.
-func (s *Session) CancelRequest(creds Credentials, request, reason string) {
-	s.cancel(creds, jsonrpc.AppendQuote(nil, request), reason)
-}
