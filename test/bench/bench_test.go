@@ -46,7 +46,7 @@ func TestOptionsRefuse(t *testing.T) {
 		{"-only parked -targets direct", "-only parked"},
 		{"-only hop -targets nginx", "-only hop"},
 		{"-only released -targets nginx", "-only released"},
-		{"-released 0", "-released: 0"},
+		{"-released 99", "-released: 99"},
 		{"-keep -1", "-keep: -1"},
 		{"-only dialects -targets nginx", "-only dialects"},
 		{"-meeting 0", "-meeting: 0"},

@@ -45,6 +45,8 @@ var settings = map[string]string{
 	holdfast: "",
 	atOnce:   "  gather: 0s\n",
 	lettingGo: `  release_after: 200ms
+shutdown:
+  grace: 2m
 admin: ADMIN
 profiling: true
 `,

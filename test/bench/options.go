@@ -139,7 +139,7 @@ func (o *options) check(rest []string) error {
 		{"rounds", o.rounds, 1, 1000},
 		{"concurrency", o.concurrency, 1, 64},
 		{"parked", o.parked, 1, 100_000},
-		{"released", o.released, 1, 190_000},
+		{"released", o.released, 100, 190_000},
 		{"keep", o.keep, 0, 1_000_000},
 		{"repeats", o.repeats, 1, 100},
 		{"beside", o.beside, 1, 6000},

@@ -105,6 +105,7 @@ func settled(ctx context.Context, pid int) (float64, error) {
 
 // parking is what one time of parking and resuming found.
 type parking struct {
+	most           int     // descriptors of the replica after a step
 	perCall, slope float64 // bytes
 	parkRate       float64
 	resumeRate     float64
@@ -198,13 +199,14 @@ func (b *trial) parkOnce(ctx context.Context) (p parking, err error) {
 	return p, b.waiting(ctx, l.server, 0)
 }
 
-// fill parks n calls in steps and draws the curve.
+// fill parks n calls more in steps and draws the curve.
 func (p *parking) fill(ctx context.Context, b *trial, l *lot, n int, before float64) error {
 	const steps = 20
-	p.curve = []stat.Point{{X: 0, Y: before / (1 << 20)}}
+	begin := len(l.calls)
+	p.curve = []stat.Point{{X: float64(begin), Y: before / (1 << 20)}}
 	var busy time.Duration
 	for step := range steps {
-		r := l.park(ctx, n*(step+1)/steps-len(l.calls))
+		r := l.park(ctx, begin+n*(step+1)/steps-len(l.calls))
 		b.fault("parking", r)
 		if r.Errors > 0 {
 			// Without a request state nothing can be resumed: no more of it.
@@ -215,6 +217,11 @@ func (p *parking) fill(ctx context.Context, b *trial, l *lot, n int, before floa
 		if err != nil {
 			return err
 		}
+		descriptors, err := proc.Descriptors(l.replica.PID())
+		if err != nil {
+			return err
+		}
+		p.most = max(p.most, descriptors)
 		p.curve = append(p.curve, stat.Point{X: float64(len(l.calls)), Y: float64(rss) / (1 << 20)})
 	}
 	p.parkRate = float64(n) / busy.Seconds()

@@ -44,9 +44,12 @@ func (r *replica) holds(ctx context.Context) (h holding, err error) {
 // lettingGoOf is what was found of calls that were let go.
 type lettingGoOf struct {
 	parking
+	calls         int // between before and after
 	before, after holding
 	streams       int // open at the server for calls
 	resumed       load.Result
+	told          int // of the rest, those of which the server was told at the end
+	ending        time.Duration
 }
 
 // letGo measures what stays of parked calls whose streams were let go, and that
@@ -57,23 +60,24 @@ func (b *trial) letGo(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	each := func(of func(holding) float64) float64 { return (of(f.after) - of(f.before)) / float64(b.released) }
+	each := func(of func(holding) float64) float64 { return (of(f.after) - of(f.before)) / float64(f.calls) }
 	heap := each(func(h holding) float64 { return h.heap })
 	resident := each(func(h holding) float64 { return h.resident })
-	descriptors := f.after.descriptors - f.before.descriptors
+	rest := b.released - f.resumed.Calls - f.lost
 	b.report.Tables = append(b.report.Tables, report.Table{
 		Title: fmt.Sprintf("%d parked calls on one replica whose streams were let go", b.released),
 		Head: []string{
-			"heap bytes per call", "resident bytes per call", "descriptors more", "open streams at the server", "parked/s",
-			"resumed", "resumed/s", "p50 us", "p99 us", "CPU us per resume", "lost",
+			"heap bytes per call", "resident bytes per call", "descriptors before, most, after", "open streams at the server", "parked/s",
+			"resumed", "resumed/s", "p50 us", "p99 us", "CPU us per resume", "lost", "told at the end", "told/s",
 		},
 		Rows: [][]string{{
-			report.Number(heap), report.Number(resident), fmt.Sprint(descriptors), fmt.Sprint(f.streams), report.Number(f.parkRate),
+			report.Number(heap), report.Number(resident), fmt.Sprintf("%d, %d, %d", f.before.descriptors, f.most, f.after.descriptors), fmt.Sprint(f.streams), report.Number(f.parkRate),
 			fmt.Sprint(f.resumed.Calls), report.Number(f.resumeRate), report.Number(micros(stat.Quantile(f.resumed.Latency, 0.5))),
 			report.Number(micros(stat.Quantile(f.resumed.Latency, 0.99))), report.Number(f.resumeCPU), fmt.Sprint(f.lost),
+			fmt.Sprint(f.told), report.Number(float64(f.told) / f.ending.Seconds()),
 		}},
-		Note: fmt.Sprintf("per call: what the replica holds when all are let go less what it held before, divided; heap: after a collection; "+
-			"resumed by %d clients at a time, each with a stream that is opened anew", releasedSlots),
+		Note: fmt.Sprintf("per call: what the replica holds when all are let go less what it held after a tenth of them, divided; heap: after a collection; "+
+			"resumed by %d clients at a time, each with a stream that is opened anew; told at the end: when the replica stops, the server hears of every call that is left", releasedSlots),
 	})
 	b.report.Charts = append(b.report.Charts, report.Chart{
 		File: "released.svg", Title: "Resident memory over parked calls that are let go", X: "parked calls", Y: "resident memory, MiB",
@@ -83,9 +87,10 @@ func (b *trial) letGo(ctx context.Context) error {
 	b.goal(what+"heap of each", report.AtMost, 256, " B", heap, "")
 	b.figure(what+"resident memory of each", " B", resident, "")
 	b.goal(what+"open streams at the server", report.AtMost, 0, "", float64(f.streams), "")
-	b.goal(what+"descriptors more than before", report.AtMost, releasedSlots, "", float64(descriptors), "")
+	b.goal(what+"descriptors more than before", report.AtMost, releasedSlots, "", float64(f.after.descriptors-f.before.descriptors), "")
 	b.figure(what+"resumes per second", "", f.resumeRate, "")
 	b.goal(fmt.Sprintf("%slost, of %d resumed", what, f.resumed.Calls+f.lost), report.AtMost, 0, "", float64(f.lost), "")
+	b.goal(fmt.Sprintf("%snot told of at the end, of %d", what, rest), report.AtMost, 0, "", float64(rest-f.told), "")
 	return nil
 }
 
@@ -96,10 +101,16 @@ func (b *trial) parkAndLetGo(ctx context.Context) (f lettingGoOf, err error) {
 	}
 	defer l.stop()
 	b.fault("warming up before parking", l.warm(ctx))
+	first := b.released / 10 // which what it needs once is not counted with
+	b.fault("parking first calls", l.park(ctx, first))
+	if err := l.allReleased(ctx); err != nil {
+		return f, err
+	}
 	if f.before, err = l.replica.holds(ctx); err != nil {
 		return f, err
 	}
-	if err := f.fill(ctx, b, l, b.released, f.before.resident/(1<<20)); err != nil {
+	f.calls = b.released - first
+	if err := f.fill(ctx, b, l, f.calls, f.before.resident/(1<<20)); err != nil {
 		return f, err
 	}
 	if err := l.allReleased(ctx); err != nil {
@@ -116,7 +127,27 @@ func (b *trial) parkAndLetGo(ctx context.Context) (f lettingGoOf, err error) {
 	if err := b.waiting(ctx, l.server, b.released); err != nil {
 		return f, err
 	}
-	return f, f.resumeSome(ctx, b, l)
+	if err := f.resumeSome(ctx, b, l); err != nil {
+		return f, err
+	}
+	return f, f.end(ctx, b, l)
+}
+
+// end stops the replica, which tells the server of the calls that are left.
+func (f *lettingGoOf) end(ctx context.Context, b *trial, l *lot) error {
+	before, err := l.server.counts(ctx)
+	if err != nil {
+		return err
+	}
+	begin := time.Now()
+	l.replica.StopWithin(2 * time.Minute)
+	f.ending = time.Since(begin)
+	c, err := l.server.counts(ctx)
+	if err != nil {
+		return err
+	}
+	f.told = c.Answered - before.Answered
+	return b.waiting(ctx, l.server, b.released-f.resumed.Calls-f.lost-f.told)
 }
 
 // allReleased waits until the replica has let go of all calls.
@@ -134,7 +165,7 @@ func (l *lot) allReleased(ctx context.Context) error {
 
 // resumeSome brings some of the calls their answers.
 func (f *lettingGoOf) resumeSome(ctx context.Context, b *trial, l *lot) error {
-	n := min(releasedResumes, b.released)
+	n := min(releasedResumes, b.released/2)
 	cpu, err := proc.CPU(l.replica.PID())
 	if err != nil {
 		return err
