@@ -170,6 +170,11 @@ func (x *Exchange) Release() bool {
 	x.session.mu.Lock()
 	x.session.let = true // what comes for it on the GET stream may be another replica's
 	x.session.mu.Unlock()
+	x.mu.Lock()
+	if x.conn != nil {
+		x.session.server.endpoint.partings.part(x.conn, time.Now())
+	}
+	x.mu.Unlock()
 	x.interrupt()
 	x.vacate()
 	return true
