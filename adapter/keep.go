@@ -144,7 +144,7 @@ func (e *Engine) serveKeep(ctx context.Context, s Stream, rest []byte) {
 func (r *registry) keepRecord(id [16]byte, rec *record) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.released) >= r.settings.MaxReleased || r.named[id] != nil || r.released[id] != nil {
+	if len(r.released)+r.lapsing >= r.settings.MaxReleased || r.named[id] != nil || r.released[id] != nil {
 		return false
 	}
 	delete(r.away, id)
@@ -244,18 +244,6 @@ func (e *Engine) upstreamOf(rec *record) *upstream {
 		}
 	}
 	return nil
-}
-
-// endReleased tells the servers that nobody comes back to the calls that are
-// left. Where other replicas stay that did not take their records, clients may
-// well come back there, with what is needed in their request states: the
-// sessions count as used, so that a peer is given them.
-func (e *Engine) endReleased(staying bool) {
-	for id := range e.calls.records() {
-		if rec, _ := e.calls.take(id); rec != nil && !staying {
-			rec.end("the proxy is stopping")
-		}
-	}
 }
 
 // askFound asks a replica and returns the calls that it names.

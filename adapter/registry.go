@@ -30,6 +30,7 @@ type registry struct {
 
 	released         map[[16]byte]*record
 	releasedQueue    releasedQueue
+	lapsing          int                   // released calls that are over, and of which the server is being told
 	away, awayBefore map[[16]byte]struct{} // calls that go on elsewhere: the newer and the older ones
 }
 
@@ -249,6 +250,12 @@ func (r *registry) parkedCalls() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.parked
+}
+
+func (r *registry) releasedCalls() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.released)
 }
 
 // check must be called with mu held.

@@ -170,7 +170,7 @@ func (c *call) hush() {
 func (r *registry) release(c *call, rec *record) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.released) >= r.settings.MaxReleased {
+	if len(r.released)+r.lapsing >= r.settings.MaxReleased {
 		return false
 	}
 	if c.phase == parked {
@@ -238,23 +238,6 @@ func (r *registry) gaveUp(id [16]byte) bool {
 	return r.isAway(id)
 }
 
-// lapsed takes the released calls off the books whose clients did not come
-// back.
-func (r *registry) lapsed(now int64) []*record {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var late []*record
-	for len(r.releasedQueue) > 0 && r.releasedQueue[0].until <= now {
-		q := heap.Pop(&r.releasedQueue).(releasedCall)
-		// A call that went on and was let go again has another end.
-		if rec := r.released[q.id]; rec != nil && rec.until == q.until {
-			delete(r.released, q.id)
-			late = append(late, rec)
-		}
-	}
-	return late
-}
-
 // releasedQueue is a heap: who ends first is the first.
 type releasedQueue []releasedCall
 
@@ -273,36 +256,25 @@ func (q *releasedQueue) Pop() any {
 
 // end tells the server that nobody will answer.
 func (rec *record) end(why string) {
-	s := rec.session
-	for b := rec.asked; len(b) >= 2; {
-		id := b[2 : 2+int(b[1])]
-		text := []byte(nil)
-		if b[0] == taskKind {
-			if s.CancelsTasks() {
-				s.PostLater(s.Housekeeping(), taskCancel(legacy.Text(), s.AppendNewID(nil), id))
-			}
-			b = b[2+len(id):]
-			continue
-		}
-		if b[0] == 'e' {
-			text = jsonrpc.AppendResult(legacy.Text(), id, []byte(`{"action":"cancel"}`))
-		} else {
-			text = jsonrpc.AppendError(legacy.Text(), id, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: why})
-		}
-		s.PostLater(s.Housekeeping(), text)
-		b = b[2+len(id):]
+	for _, text := range rec.lastWords(why) {
+		rec.session.PostLater(rec.session.Housekeeping(), text)
 	}
-	s.CancelRequest(s.Housekeeping(), rec.request, why)
-	s.Return(false)
+	rec.session.Return(false)
 }
 
-// expireReleased ends what was released for too long.
-func (e *Engine) expireReleased(now time.Time) {
-	if !e.confirmed() {
-		return // another replica may have gone on with some
+// lastWords are the messages that say so.
+func (rec *record) lastWords(why string) (texts [][]byte) {
+	for b := rec.asked; len(b) >= 2; {
+		id := b[2 : 2+int(b[1])]
+		switch {
+		case b[0] == 'e':
+			texts = append(texts, jsonrpc.AppendResult(legacy.Text(), id, []byte(`{"action":"cancel"}`)))
+		case b[0] != taskKind:
+			texts = append(texts, jsonrpc.AppendError(legacy.Text(), id, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: why}))
+		case rec.session.CancelsTasks():
+			texts = append(texts, taskCancel(legacy.Text(), rec.session.AppendNewID(nil), id))
+		}
+		b = b[2+len(id):]
 	}
-	for _, rec := range e.calls.lapsed(now.UnixNano()) {
-		e.metrics.expired()
-		rec.end("the client did not come back")
-	}
+	return append(texts, legacy.AppendCancelled(legacy.Text(), rec.request, why))
 }

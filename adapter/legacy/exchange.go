@@ -395,11 +395,19 @@ func (x *Exchange) Cancel(reason string) {
 }
 
 func (s *Session) cancel(creds Credentials, id []byte, reason string) {
-	text := getText(128)
-	text = append(text, `{"jsonrpc":"2.0","method":"`+mcp.NotifyCancelled+`","params":{"requestId":`...)
-	text = append(text, id...)
-	text = append(text, `,"reason":`...)
-	text = jsonrpc.AppendQuote(text, reason)
-	text = append(text, `}}`...)
-	s.enqueue(creds.Lasting(), text) // of the request that it is about, the trace has ended
+	s.enqueue(creds.Lasting(), appendCancelled(getText(128), id, reason)) // of the request that it is about, the trace has ended
+}
+
+// AppendCancelled appends what Exchange.Cancel tells the server, for a request that
+// no exchange is in flight for, given as in Position.
+func AppendCancelled(dst []byte, request, reason string) []byte {
+	return appendCancelled(dst, jsonrpc.AppendQuote(nil, request), reason)
+}
+
+func appendCancelled(dst, id []byte, reason string) []byte {
+	dst = append(dst, `{"jsonrpc":"2.0","method":"`+mcp.NotifyCancelled+`","params":{"requestId":`...)
+	dst = append(dst, id...)
+	dst = append(dst, `,"reason":`...)
+	dst = jsonrpc.AppendQuote(dst, reason)
+	return append(dst, `}}`...)
 }

@@ -170,6 +170,11 @@ func (x *Exchange) Release() bool {
 	x.session.mu.Lock()
 	x.session.let = true // what comes for it on the GET stream may be another replica's
 	x.session.mu.Unlock()
+	x.mu.Lock()
+	if x.conn != nil {
+		x.session.server.endpoint.partings.part(x.conn, time.Now())
+	}
+	x.mu.Unlock()
 	x.interrupt()
 	x.vacate()
 	return true
@@ -189,9 +194,3 @@ func (x *Exchange) Renew() {
 // Hold keeps a lent session from ending while somebody may still want to come
 // back to it. Return, with false, undoes it.
 func (s *Session) Hold() { s.entry.hold(s) }
-
-// CancelRequest is Exchange.Cancel for a request that no exchange is in flight
-// for, given as in Position.
-func (s *Session) CancelRequest(creds Credentials, request, reason string) {
-	s.cancel(creds, jsonrpc.AppendQuote(nil, request), reason)
-}

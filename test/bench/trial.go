@@ -31,6 +31,9 @@ func (b *trial) parts() []func(context.Context) error {
 	if b.does("parked") && b.has(holdfast) {
 		parts = append(parts, b.parkMany, b.callBeside)
 	}
+	if b.does("released") && b.has(holdfast) {
+		parts = append(parts, b.letGo)
+	}
 	if b.does("dialects") && b.has(holdfast) {
 		parts = append(parts, b.dialects)
 	}

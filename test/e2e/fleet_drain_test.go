@@ -257,6 +257,10 @@ func TestReleased(t *testing.T) {
 	for range parked {
 		receive(t, "end of a stream", gone)
 	}
+	reaches(t, h, "holdfast_calls_released", calls)
+	if n := gauge(t, h, "holdfast_calls_parked"); n != 0 {
+		t.Errorf("%v calls are parked, want none of those that were let go", n)
+	}
 	for _, first := range parked {
 		h.Send(t, Request("prompts/list", nil)).Completes(t) // so that retries do not come to their owners in turn
 		last := h.Retry(t, first, ada)
@@ -265,6 +269,7 @@ func TestReleased(t *testing.T) {
 		}
 		sameOutcome(t, last, h.Retry(t, first, ada))
 	}
+	reaches(t, h, "holdfast_calls_released", 0)
 	if n := server.ToolCalls("ask"); n != calls {
 		t.Errorf("the tool was called %d times for %d calls", n, calls)
 	}

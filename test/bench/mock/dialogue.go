@@ -116,7 +116,7 @@ func appendHello(dst, id, params []byte) []byte {
 // ask opens the call's stream with an event that has only an id, as servers
 // with an event store do, and the question, if it is not to come later.
 func (c *conn) ask(t tool, head wire.Head, id, text []byte) {
-	c.streaming.Store(true)
+	c.beginStream()
 	q := &question{
 		conn:    c,
 		session: string(head.Session),
@@ -187,6 +187,7 @@ func (c *conn) answer(head wire.Head, id, result []byte) {
 		c.server.wg.Go(func() { q.endLarge(event[:behind], wire.LargeText(), event[behind:]) })
 	case q.tool == meet:
 		c.server.met.join(c.server, func() { q.end(event) })
+	case c.server.open.keep(number, q, event):
 	default:
 		q.end(event)
 	}

@@ -29,10 +29,20 @@ type peer struct {
 
 func start(t *testing.T, s *mock.Server) *peer {
 	t.Helper()
+	return startOn(t, s, listen(t))
+}
+
+func listen(t *testing.T) net.Listener {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
+	return l
+}
+
+func startOn(t *testing.T, s *mock.Server, l net.Listener) *peer {
+	t.Helper()
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(l) }()
 	transport := &http.Transport{}
@@ -387,23 +397,12 @@ func (w *watchedConn) Close() error {
 
 func TestClientThatLeavesTakesItsQuestionAlong(t *testing.T) {
 	s := &mock.Server{}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &watched{l, make(chan struct{}, 16)} // room for what Close closes
-	done := make(chan error, 1)
-	go func() { done <- s.Serve(w) }()
-	p := &peer{t: t, url: "http://" + l.Addr().String(), client: &http.Client{Transport: &http.Transport{}}}
+	w := &watched{listen(t), make(chan struct{}, 16)} // room for what Close closes
+	p := startOn(t, s, w)
 	p.initialize()
 	p.ask("one").resp.Body.Close()
 	<-w.closed // the server saw the client leave, and nothing else closed a connection yet
 	if got := s.Stats().Left.Load(); got != 1 {
 		t.Errorf("questions left: got %d, want 1", got)
-	}
-	p.client.CloseIdleConnections()
-	s.Close(l)
-	if err := <-done; err != nil {
-		t.Errorf("Serve: %v", err)
 	}
 }

@@ -17,6 +17,11 @@ type Server struct {
 	// Meeting is how many callers of meet wait for each other; zero is one.
 	Meeting int
 
+	// Keep is how many calls of ask go on, at most, while nobody has their streams,
+	// as those of servers with an event store do: GET with Last-Event-ID goes on with
+	// the stream. Zero is none: a call ends with its stream.
+	Keep int
+
 	met      meeting
 	holding  holding
 	sessions sync.Map // string -> struct{}
@@ -36,7 +41,9 @@ type Stats struct {
 	Echoed   atomic.Int64 // calls of echo
 	Asked    atomic.Int64 // calls that ask
 	Answered atomic.Int64 // questions answered
-	Left     atomic.Int64 // of them, those whose stream was closed before the answer
+	Left     atomic.Int64 // of them, those whose stream was closed before the answer, and that were not kept
+	Streams  atomic.Int64 // of calls that ask, open now
+	Resumed  atomic.Int64 // streams that a client has gone on with
 	Stray    atomic.Int64 // answers that no question waited for
 	Together atomic.Int64 // most callers of meet that have waited for each other at once
 }
@@ -54,6 +61,7 @@ func (s *Stats) AppendJSON(dst []byte) []byte {
 	}{
 		{"sessions", s.Sessions.Load()}, {"echoed", s.Echoed.Load()}, {"asked", asked}, {"answered", answered},
 		{"left", left}, {"stray", s.Stray.Load()}, {"together", s.Together.Load()}, {"waiting", asked - answered - left},
+		{"streams", s.Streams.Load()}, {"resumed", s.Resumed.Load()},
 	} {
 		dst = append(dst, "{,"[min(i, 1)])
 		dst = strconv.AppendQuote(dst, c.name)
@@ -66,6 +74,7 @@ func (s *Stats) AppendJSON(dst []byte) []byte {
 // Serve takes connections from l until [Server.Close], and returns nil then.
 // It closes l.
 func (s *Server) Serve(l net.Listener) error {
+	s.open.most = int64(s.Keep)
 	s.wg.Add(1)
 	defer s.wg.Done()
 	defer l.Close()
