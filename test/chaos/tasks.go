@@ -73,9 +73,6 @@ func (c *caller) pursue(ctx context.Context, begun *Task) Ended {
 		case task == nil: // an error, or nobody there
 			end.failed(reply)
 			return end
-		case time.Now().After(give), ctx.Err() != nil:
-			end.End, end.Detail = Lost, "its time is over, and still "+task.String()
-			return end
 		case task.Status == "completed":
 			if end.finished(c, task.Result.text()); end.End == Done {
 				p.again(ctx, task)
@@ -84,6 +81,9 @@ func (c *caller) pursue(ctx context.Context, begun *Task) Ended {
 		case task.Status == "failed" && task.Error != nil:
 			end.failed(&Reply{Err: task.Error})
 			p.again(ctx, task)
+			return end
+		case time.Now().After(give), ctx.Err() != nil:
+			end.End, end.Detail = Lost, "its time is over, and still "+task.String()
 			return end
 		case task.Status == "input_required":
 			if c.plan.Break >= 0 && !c.plan.Back { // it never comes back
