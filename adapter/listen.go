@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-mcp/holdfast/adapter/jsonrpc"
 	"github.com/holdfast-mcp/holdfast/adapter/legacy"
 	"github.com/holdfast-mcp/holdfast/adapter/mcp"
+	"github.com/holdfast-mcp/holdfast/adapter/wait"
 )
 
 // filter is what a client wants to be told of: spec 2026-07-28,
@@ -243,12 +244,7 @@ func (l *listenRound) run() {
 		}
 		l.engine.log.Debug().Err(err).Str("upstream", l.up.Name).Msg("listener lost its session")
 		pause = min(max(2*pause, 100*time.Millisecond), 10*time.Second)
-		t := time.NewTimer(pause)
-		select {
-		case <-t.C:
-		case <-l.ctx.Done():
-			t.Stop()
-		}
+		wait.For(l.ctx.Done(), time.Now().Add(pause))
 	}
 }
 
@@ -424,8 +420,6 @@ func (l *listenRound) end(o *Outcome, err error) {
 
 // Next implements Round.
 func (l *listenRound) Next(until time.Time) (Event, error) {
-	t := time.NewTimer(time.Until(until))
-	defer t.Stop()
 	for {
 		l.mu.Lock()
 		ev, err, ok := l.ready()
@@ -433,9 +427,7 @@ func (l *listenRound) Next(until time.Time) (Event, error) {
 		if ok {
 			return ev, err
 		}
-		select {
-		case <-l.wake:
-		case <-t.C:
+		if _, woken := wait.For(l.wake, until); !woken {
 			return Event{}, ErrDeadline
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-mcp/holdfast/adapter/legacy"
 	"github.com/holdfast-mcp/holdfast/adapter/mcp"
 	"github.com/holdfast-mcp/holdfast/adapter/state"
+	"github.com/holdfast-mcp/holdfast/adapter/wait"
 )
 
 // routeRound is a round whose endpoint is of the modern era, or is yet to be
@@ -249,7 +250,7 @@ func (r *routeRound) Next(until time.Time) (Event, error) {
 		case ending:
 			return r.farewell()
 		case seeking:
-			if !r.sleep(until) {
+			if _, woken := wait.For(r.wake, until); !woken {
 				return Event{}, ErrDeadline
 			}
 			continue
@@ -317,22 +318,6 @@ func (r *routeRound) runAgain(c *call, err error) bool {
 	}
 	r.fresh = len(r.order()) > 0
 	return r.fresh
-}
-
-// sleep waits until something was found or the round ends; false at until.
-func (r *routeRound) sleep(until time.Time) bool {
-	t := timers.Get().(*time.Timer)
-	t.Reset(time.Until(until))
-	defer func() {
-		t.Stop()
-		timers.Put(t)
-	}()
-	select {
-	case <-r.wake:
-		return true
-	case <-t.C:
-		return false
-	}
 }
 
 func (r *routeRound) rouse() {
