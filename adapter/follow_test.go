@@ -86,6 +86,22 @@ func (r *rig) handleFirst(q query) (*visit, string) {
 	return v, string(ev.Standing.Standing.Handle)
 }
 
+// follows begins a call of a tool that is told its steps (stepwise), for a client
+// that follows it and may be away for so long.
+func (r *rig) follows(away time.Duration) (v *visit, handle string, steps chan<- string) {
+	r.t.Helper()
+	all := make(chan string, 16)
+	r.raw.Tool("t", stepwise(all))
+	v, handle = r.handleFirst(toolCall("t").followed(away))
+	return v, handle, all
+}
+
+// leave is what the end of the client's connection comes to.
+func (v *visit) leave() {
+	v.Gone()
+	v.close()
+}
+
 // stands returns how a call stands, and how much its client is yet to be told.
 func (r *rig) stands(handle string) string {
 	r.t.Helper()
@@ -122,9 +138,7 @@ func stepwise(steps chan string) func(*rawserver.Call) {
 
 func TestFollowing(t *testing.T) {
 	r := newRig(t)
-	steps := make(chan string, 16)
-	r.raw.Tool("t", stepwise(steps))
-	v, handle := r.handleFirst(toolCall("t").followed(time.Hour))
+	v, handle, steps := r.follows(time.Hour)
 	steps <- "p1"
 	v.hear(t, "p1")
 	steps <- "?a"
@@ -161,9 +175,7 @@ func TestQuickCallIsNotFollowed(t *testing.T) {
 // What the client has not been told is told once, and in order.
 func TestFollowerComesBack(t *testing.T) {
 	r := newRig(t)
-	steps := make(chan string, 16)
-	r.raw.Tool("t", stepwise(steps))
-	v, handle := r.handleFirst(toolCall("t").followed(time.Hour))
+	v, handle, steps := r.follows(time.Hour)
 	steps <- "p1"
 	v.hear(t, "p1")
 	ask := func() { // so that p1 is known to be told
@@ -172,8 +184,7 @@ func TestFollowerComesBack(t *testing.T) {
 		}
 	}
 	ask()
-	v.Gone()
-	v.close()
+	v.leave()
 	for _, step := range []string{"p2", "p3", "?a"} {
 		steps <- step
 	}
@@ -212,9 +223,7 @@ func TestFollowerIsToldOfOverflow(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, test.change)
-			steps := make(chan string, 16)
-			r.raw.Tool("t", stepwise(steps))
-			v, handle := r.handleFirst(toolCall("t").followed(time.Hour))
+			v, handle, steps := r.follows(time.Hour)
 			if _, err := v.Next(time.Now().Add(time.Millisecond)); !errors.Is(err, ErrDeadline) {
 				t.Fatal(err)
 			}
@@ -235,9 +244,7 @@ func TestFollowerIsToldOfOverflow(t *testing.T) {
 // One round follows: the newest.
 func TestNewestFollows(t *testing.T) {
 	r := newRig(t)
-	steps := make(chan string, 16)
-	r.raw.Tool("t", stepwise(steps))
-	first, handle := r.handleFirst(toolCall("t").followed(time.Hour))
+	first, handle, steps := r.follows(time.Hour)
 	steps <- "p1"
 	first.hear(t, "p1") // and hangs: nobody knows whether that has arrived
 	second := r.mustBegin(ofFollower(mcp.MethodResume, handle))
@@ -245,8 +252,7 @@ func TestNewestFollows(t *testing.T) {
 	first.hear(t, "end")
 	first.close()
 	third := r.mustBegin(ofFollower(mcp.MethodResume, handle))
-	second.Gone()
-	second.close()
+	second.leave()
 	steps <- "="
 	third.hear(t, "p1 =")
 	third.close()
@@ -256,9 +262,7 @@ func TestNewestFollows(t *testing.T) {
 // enough to wait longer.
 func TestFollowerStaysAway(t *testing.T) {
 	r := newRig(t)
-	steps := make(chan string, 16)
-	r.raw.Tool("t", stepwise(steps))
-	v, handle := r.handleFirst(toolCall("t").followed(time.Second))
+	v, handle, _ := r.follows(time.Second)
 	if _, err := v.Next(time.Now().Add(1200 * time.Millisecond)); !errors.Is(err, ErrDeadline) { // while it is here, nothing ends
 		t.Fatal(err)
 	}
@@ -303,8 +307,7 @@ func TestFollowerLeavesTooSoon(t *testing.T) {
 	r.raw.Tool("t", func(c *rawserver.Call) { close(begun); <-c.Cancelled() })
 	v := r.mustBegin(toolCall("t").followed(time.Hour))
 	<-begun
-	v.Gone()
-	v.close()
+	v.leave()
 	r.raw.WaitCount(mcp.NotifyCancelled, 1)
 }
 
@@ -315,8 +318,7 @@ func TestFollowerLeavesAtOnce(t *testing.T) {
 	for name, between := range map[string]func(r *rig, handle string){
 		"and loses its next connection": func(r *rig, handle string) {
 			v := r.mustBegin(ofFollower(mcp.MethodResume, handle))
-			v.Gone()
-			v.close()
+			v.leave()
 		},
 		"and asks how it stands": func(r *rig, handle string) {
 			if got := r.stands(handle); got != "working 0" {
@@ -327,11 +329,8 @@ func TestFollowerLeavesAtOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
-			steps := make(chan string, 16)
-			r.raw.Tool("t", stepwise(steps))
-			v, handle := r.handleFirst(toolCall("t").followed(time.Hour))
-			v.Gone()
-			v.close()
+			v, handle, steps := r.follows(time.Hour)
+			v.leave()
 			between(r, handle)
 			v = r.mustBegin(ofFollower(mcp.MethodResume, handle))
 			steps <- "?a"
@@ -350,12 +349,9 @@ func TestFollowerLeavesAtOnce(t *testing.T) {
 // So does a stream that hangs, and ends when a newer one is there already.
 func TestHandleIsNotHandedInTwice(t *testing.T) {
 	r := newRig(t)
-	steps := make(chan string, 16)
-	r.raw.Tool("t", stepwise(steps))
-	first, handle := r.handleFirst(toolCall("t").followed(time.Hour))
+	first, handle, steps := r.follows(time.Hour)
 	second := r.mustBegin(ofFollower(mcp.MethodResume, handle))
-	first.Gone()
-	first.close()
+	first.leave()
 	steps <- "p1"
 	second.hear(t, "p1")
 	r.play(ofFollower(mcp.MethodCancel, handle))
@@ -432,9 +428,7 @@ func TestFollowerAnswers(t *testing.T) {
 // Too many of them are refused before anything is sent.
 func TestTooManyFollow(t *testing.T) {
 	r := newRig(t, func(s *Settings, _ *legacy.Settings, _ *rawserver.Settings) { s.MaxLasting = 1 })
-	steps := make(chan string, 16)
-	r.raw.Tool("t", stepwise(steps))
-	v, _ := r.handleFirst(toolCall("t").followed(time.Hour))
+	v, _, steps := r.follows(time.Hour)
 	r.refused(toolCall("t").followed(time.Hour), ReasonOverload)
 	steps <- "="
 	v.hear(t, "=")
@@ -447,9 +441,7 @@ func TestTooManyFollow(t *testing.T) {
 // A stream may end before its call: the client comes back (calls.max_hold).
 func TestFollowerIsLetGo(t *testing.T) {
 	r := newRig(t, func(s *Settings, _ *legacy.Settings, _ *rawserver.Settings) { s.MaxHold = 200 * time.Millisecond })
-	steps := make(chan string, 16)
-	r.raw.Tool("t", stepwise(steps))
-	v, handle := r.handleFirst(toolCall("t").followed(time.Hour))
+	v, handle, steps := r.follows(time.Hour)
 	v.hear(t, "end")
 	v.close()
 	steps <- "="

@@ -17,6 +17,16 @@ func (q query) lasting() query {
 	return q.with(func(q *query) { q.after, q.lasts = time.Millisecond, time.Hour })
 }
 
+// forever is a tool that has no result.
+func forever(c *rawserver.Call) { <-c.Context().Done() }
+
+// held declares a tool that is done when the channel is closed.
+func held(raw *rawserver.Server, tool string) (release chan struct{}) {
+	release = make(chan struct{})
+	raw.Tool(tool, func(c *rawserver.Call) { <-release; c.Text("done") })
+	return release
+}
+
 // about is a query about the call that an outcome gave the handle of.
 func about(method string, o *Outcome) query { return query{method: method, state: string(o.State)} }
 
@@ -53,8 +63,7 @@ func (r *rig) until(o *Outcome, want mcp.TaskStatus) *Outcome {
 
 func TestCallLasts(t *testing.T) {
 	r := newRig(t)
-	release := make(chan struct{})
-	r.raw.Tool("slow", func(c *rawserver.Call) { <-release; c.Text("done") })
+	release := held(r.raw, "slow")
 	begun := r.play(toolCall("slow").lasting()).handle(t)
 	if got := r.play(about(mcp.MethodTaskGet, begun)); got.Standing.Status != mcp.TaskWorking || got.State != nil || string(got.Standing.Handle) != string(begun.State) {
 		t.Errorf("stands %+v", got.Standing)
@@ -196,7 +205,7 @@ func TestLastingCallFails(t *testing.T) {
 	r := newRig(t, func(s *Settings, _ *legacy.Settings, _ *rawserver.Settings) { s.Timeout = 2 * handleSoon })
 	release := make(chan struct{})
 	r.raw.Tool("fails", func(c *rawserver.Call) { <-release; c.Error(-32000, "no", "") })
-	r.raw.Tool("silent", func(c *rawserver.Call) { <-c.Context().Done() })
+	r.raw.Tool("silent", forever)
 	begun := r.play(toolCall("fails").lasting()).handle(t)
 	close(release)
 	if o := r.until(begun, mcp.TaskFailed); string(o.Error) != `{"code":-32000,"message":"no"}` || o.Standing.Failure != nil {
@@ -236,7 +245,7 @@ func TestLastingCallExpires(t *testing.T) {
 
 func TestHandleOfAnother(t *testing.T) {
 	r := newRig(t)
-	r.raw.Tool("slow", func(c *rawserver.Call) { <-c.Context().Done() })
+	r.raw.Tool("slow", forever)
 	r.raw.Tool("ask", func(c *rawserver.Call) { c.Ask(mcp.MethodElicit, askFor("a")) })
 	begun := r.play(toolCall("slow").lasting().with(func(q *query) { q.auth = "Bearer a" })).handle(t)
 	parked := r.play(toolCall("ask"))
@@ -250,9 +259,8 @@ func TestHandleOfAnother(t *testing.T) {
 // A call lasts no longer than there is room for: then its client waits.
 func TestTooManyLastingCalls(t *testing.T) {
 	r := newRig(t, func(s *Settings, _ *legacy.Settings, _ *rawserver.Settings) { s.MaxLastingPerPrincipal = 1 })
-	r.raw.Tool("slow", func(c *rawserver.Call) { <-c.Context().Done() })
-	release := make(chan struct{})
-	r.raw.Tool("wait", func(c *rawserver.Call) { <-release; c.Text("done") })
+	r.raw.Tool("slow", forever)
+	release := held(r.raw, "wait")
 	begun := r.play(toolCall("slow").lasting()).handle(t)
 	v := r.mustBegin(toolCall("wait").lasting())
 	if ev, err := v.Next(time.Now().Add(100 * time.Millisecond)); !errors.Is(err, ErrDeadline) {
@@ -267,7 +275,7 @@ func TestTooManyLastingCalls(t *testing.T) {
 
 // A stream that breaks under a lasting call takes nobody's retry to be mended.
 func TestLastingCallRunsAgain(t *testing.T) {
-	r := newRig(t, withoutEventIDs)
+	r := newRig(t, noEventIDs)
 	times := make(chan *rawserver.Call, 4)
 	release := make(chan struct{})
 	r.raw.Declare("safe", `{"name":"safe","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}`, func(c *rawserver.Call) {
@@ -319,8 +327,6 @@ func TestSubscriptionHearsOfLastingCalls(t *testing.T) {
 	}
 }
 
-// A server that wants a URL visited first is sent the request anew, which the
-// client does not send again.
 // Listeners that hear of the same calls share what watches them, and leave room
 // for the calls of others.
 func TestListenersShareWatches(t *testing.T) {
@@ -374,6 +380,8 @@ func TestListenersShareWatches(t *testing.T) {
 	eventually(t, "the watches' end", func() bool { return r.watches.Load() == 0 })
 }
 
+// A server that wants a URL visited first is sent the request anew, which the
+// client does not send again.
 func TestLastingCallVisits(t *testing.T) {
 	r := newRig(t)
 	ready := make(chan struct{})
