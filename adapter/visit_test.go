@@ -1,9 +1,14 @@
 package adapter
 
 import (
+	"errors"
+	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/holdfast-mcp/holdfast/adapter/jsonrpc"
+	"github.com/holdfast-mcp/holdfast/adapter/legacy"
 	"github.com/holdfast-mcp/holdfast/adapter/mcp"
 	"github.com/holdfast-mcp/holdfast/test/fixture/rawserver"
 )
@@ -56,4 +61,68 @@ func TestURLElicitationThatNobodyCanVisit(t *testing.T) {
 	})
 	r.refused(toolCall("none"), ReasonUpstreamReply)
 	r.refused(toolCall("pay").with(func(q *query) { q.caps = `{"elicitation":{}}` }), ReasonMissingCapability)
+}
+
+// A server that wants a URL visited first is sent the request anew, which the
+// client does not send again.
+func TestLastingCallVisits(t *testing.T) {
+	r := newRig(t)
+	ready := make(chan struct{})
+	var times atomic.Int32
+	r.raw.Tool("visit", func(c *rawserver.Call) {
+		if times.Add(1) == 1 {
+			<-ready
+			c.Error(-32042, "first", `{"elicitations":[{"mode":"url","elicitationId":"e","url":"https://example.com/","message":"m"}]}`)
+			return
+		}
+		c.Text("visited " + c.Argument("what"))
+	})
+	q := query{method: mcp.MethodToolsCall, params: `"name":"visit","arguments":{"what":"it"}`}.lasting()
+	begun := r.play(q).handle(t)
+	close(ready)
+	o := r.until(begun, mcp.TaskInputRequired)
+	r.play(about(mcp.MethodTaskUpdate, begun).with(func(q *query) { q.responses = `{"` + o.Inputs[0].Key + `":{"action":"accept"}}` }))
+	if got := r.until(begun, mcp.TaskCompleted).text(t); got != "visited it" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// What was too large to be kept is not sent again after a visit: the call ends and
+// says why.
+func TestLastingCallIsTooLargeToSendAgain(t *testing.T) {
+	big := func(r *rig) query {
+		return query{method: mcp.MethodToolsCall, params: `"name":"visit","arguments":{"what":"` + strings.Repeat("x", r.settings.MaxState) + `"}`}
+	}
+	want := func(t *testing.T, refusal *Refusal, times *atomic.Int32) {
+		t.Helper()
+		if refusal == nil || refusal.Reason != ReasonCallLost || !strings.Contains(refusal.Detail, "state.max_bytes") || times.Load() != 1 {
+			t.Errorf("ended with %v after %d calls", refusal, times.Load())
+		}
+	}
+	t.Run("task", func(t *testing.T) {
+		r := newRig(t)
+		ready, times := make(chan struct{}), new(atomic.Int32)
+		r.raw.Tool("visit", visitFirst(ready, times))
+		begun := r.play(big(r).lasting()).handle(t)
+		close(ready)
+		var refusal *Refusal
+		errors.As(r.until(begun, mcp.TaskFailed).Standing.Failure, &refusal)
+		want(t, refusal, times)
+	})
+	t.Run("followed, and asked before it lasts", func(t *testing.T) {
+		r := newRig(t, func(_ *Settings, _ *legacy.Settings, raw *rawserver.Settings) { raw.NoEventIDs = true })
+		ready, times := make(chan struct{}), new(atomic.Int32)
+		close(ready)
+		r.raw.Tool("visit", visitFirst(ready, times))
+		v, handle := r.handleFirst(big(r).followed(time.Hour))
+		defer v.close()
+		v.hear(t, "?elicitation-1")
+		r.play(answerOf(handle, `{"elicitation-1":{"result":{"action":"accept"}}}`))
+		ev, err := v.Next(time.Now().Add(20 * time.Second))
+		var refusal *Refusal
+		if !errors.As(err, &refusal) {
+			t.Errorf("heard %+v, %v", ev, err)
+		}
+		want(t, refusal, times)
+	})
 }
