@@ -246,6 +246,10 @@ func (p *Process) Close(ctx context.Context) {
 		close(p.hurry)
 		<-p.alone
 	}
+	select {
+	case <-p.silent: // at the latest when drain is over: its last words are told
+	case <-ctx.Done():
+	}
 	_ = p.stdout.Close()
 	_ = p.stderr.Close()
 	p.wg.Wait()
