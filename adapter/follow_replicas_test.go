@@ -165,11 +165,13 @@ func TestFollowedCallRunsAgain(t *testing.T) {
 	})
 	v, handle := f.rigs[0].handleFirst(toolCall("t").followed(time.Hour).with(func(q *query) { q.params += `,"arguments":{"a":"A"}` }))
 	v.nothing(t)
-	f.lose(f.rigs[0])
+	f.die(f.rigs[0])
+	f.giveUp()
 	w := f.rigs[1].mustBegin(ofFollower(mcp.MethodResume, handle))
 	w.hear(t, "p1 =A")
 	w.close()
-	v.leave()
+	v.Gone()
+	v.close()
 }
 
 // Where it is not, the client is told.
