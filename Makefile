@@ -33,13 +33,13 @@ FUZZ = \
 	./adapter/legacy:FuzzParseID \
 	./adapter/legacy:FuzzResponseHead \
 	./adapter/legacy:FuzzSSE ./adapter/legacy:FuzzParcel \
-	./adapter/legacy:FuzzNamedBy ./adapter/legacy/child:FuzzLines \
+	./adapter/legacy:FuzzNamedBy \
+	./adapter/lines:FuzzReader \
 	./adapter/state:FuzzOpen \
 	./bus:FuzzBeat ./bus:FuzzFrame \
 	./cmd/internal/modern:FuzzEventReader \
 	./config:FuzzLoad \
-	./proxy:FuzzHeaderValue \
-	./proxy/stdio:FuzzLines
+	./proxy:FuzzHeaderValue
 
 # Black-box tests that choose their transports themselves, and those that say most
 # of servers whose sessions have one stream for everything.

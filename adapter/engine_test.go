@@ -309,3 +309,13 @@ func askFor(name string) string {
 func hinted(key, name string) string {
 	return `{"_meta":{"` + mcp.MetaKeyHint + `":"` + key + `"},` + askFor(name)[1:]
 }
+
+// eventually waits for what other goroutines of the engine do.
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !condition(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}

@@ -46,12 +46,9 @@ func (r *rig) unfollowed(handle string) {
 func TestFollowingAtAnotherReplica(t *testing.T) {
 	t.Parallel()
 	f := newReplicas(t, 3)
-	steps := make(chan string, 16)
-	f.raw.Tool("t", stepwise(steps))
-	v, handle := f.rigs[0].handleFirst(toolCall("t").followed(time.Hour))
+	v, handle, steps := f.rigs[0].follows(time.Hour)
 	v.nothing(t)
-	v.Gone()
-	v.close()
+	v.leave()
 	steps <- "p1"
 	steps <- "p2"
 	eventually(t, "what waits", func() bool { return f.rigs[1].stands(handle) == "working 2" })
@@ -61,8 +58,7 @@ func TestFollowingAtAnotherReplica(t *testing.T) {
 	f.rigs[0].confirms(handle)
 	steps <- "p3"
 	v.hear(t, "p3") // and its client is gone before it has gone out
-	v.Gone()
-	v.close()
+	v.leave()
 	f.rigs[0].unfollowed(handle)
 	steps <- "?a"
 	v = f.rigs[2].mustBegin(ofFollower(mcp.MethodResume, handle))
@@ -107,8 +103,7 @@ func TestFollowingThroughTheHome(t *testing.T) {
 	v.hear(t, "p1")
 	v.nothing(t)
 	home.confirms(handle)
-	v.Gone()
-	v.close()
+	v.leave()
 	steps <- "?a"
 	v = others[1].mustBegin(ofFollower(mcp.MethodResume, handle))
 	v.hear(t, "?elicitation-1")
@@ -123,18 +118,14 @@ func TestFollowingThroughTheHome(t *testing.T) {
 // from the server once more.
 func TestFollowedStreamOutlivesItsOwner(t *testing.T) {
 	t.Parallel()
-	f := newReplicas(t, 2, func(_ *Settings, _ *legacy.Settings, raw *rawserver.Settings) { raw.Prime = true })
-	steps := make(chan string, 16)
-	f.raw.Tool("t", stepwise(steps))
-	v, handle := f.rigs[0].handleFirst(toolCall("t").followed(time.Hour))
+	f := newReplicas(t, 2, primed)
+	v, handle, steps := f.rigs[0].follows(time.Hour)
 	v.nothing(t)
-	v.Gone()
-	v.close()
+	v.leave()
 	steps <- "p1"
 	steps <- "?a"
 	eventually(t, "the question", func() bool { return f.rigs[0].stands(handle) == "input_required 2" })
-	f.die(f.rigs[0])
-	f.giveUp()
+	f.lose(f.rigs[0])
 	// Its question comes again under another id.
 	f.rigs[1].refused(answerOf(handle, posted("elicitation-1", "a", "A")), ReasonStateStale)
 	v = f.rigs[1].mustBegin(ofFollower(mcp.MethodResume, handle))
@@ -197,16 +188,14 @@ func TestFollowedCallIsLost(t *testing.T) {
 		s.Replay = ReplayNever
 		raw.NoEventIDs = true
 	})
-	f.raw.Tool("t", func(c *rawserver.Call) { <-c.Context().Done() })
+	f.raw.Tool("t", forever)
 	v, handle := f.rigs[0].handleFirst(toolCall("t").followed(time.Hour))
-	f.die(f.rigs[0])
-	f.giveUp()
+	f.lose(f.rigs[0])
 	eventually(t, "the end", func() bool { return f.rigs[1].stands(handle) == "failed 0" })
 	w := f.rigs[1].mustBegin(ofFollower(mcp.MethodResume, handle))
 	w.hear(t, "!call_lost")
 	w.close()
-	v.Gone()
-	v.close()
+	v.leave()
 }
 
 // What a client that is away was not told outlives the call's owner, with the
@@ -214,9 +203,7 @@ func TestFollowedCallIsLost(t *testing.T) {
 func TestUndeliveredOutlivesItsOwner(t *testing.T) {
 	t.Parallel()
 	f := newReplicas(t, 3)
-	steps := make(chan string, 16)
-	f.raw.Tool("t", stepwise(steps))
-	v, handle := f.rigs[0].handleFirst(toolCall("t").followed(time.Hour))
+	v, handle, steps := f.rigs[0].follows(time.Hour)
 	v.nothing(t)
 	v.close()
 	for _, step := range []string{"p1", "p2", "="} {
@@ -224,8 +211,7 @@ func TestUndeliveredOutlivesItsOwner(t *testing.T) {
 	}
 	id := f.rigs[0].callOf(&Outcome{State: []byte(handle)})
 	eventually(t, "the copy", func() bool { return f.rigs[1].calls.get(id) != nil || f.rigs[2].calls.get(id) != nil })
-	f.die(f.rigs[0])
-	f.giveUp()
+	f.lose(f.rigs[0])
 	if got := f.rigs[2].stands(handle); got != "completed 2" {
 		t.Errorf("stands %s", got)
 	}
@@ -237,10 +223,8 @@ func TestUndeliveredOutlivesItsOwner(t *testing.T) {
 // A replica that stops ends the streams of its clients, who go on elsewhere.
 func TestFollowerOfAReplicaThatStops(t *testing.T) {
 	t.Parallel()
-	f := newReplicas(t, 2, func(_ *Settings, _ *legacy.Settings, raw *rawserver.Settings) { raw.Prime = true })
-	steps := make(chan string, 16)
-	f.raw.Tool("t", stepwise(steps))
-	v, handle := f.rigs[0].handleFirst(toolCall("t").followed(time.Hour))
+	f := newReplicas(t, 2, primed)
+	v, handle, steps := f.rigs[0].follows(time.Hour)
 	heard := make(chan string, 1)
 	go func() {
 		heard <- v.hears(t)
@@ -271,10 +255,8 @@ func TestFollowerOfAReplicaThatStops(t *testing.T) {
 // what waits for the client get lost or out of order; open questions keep their ids.
 func TestToldAndAnsweredOutliveADrain(t *testing.T) {
 	t.Parallel()
-	f := newReplicas(t, 2, func(_ *Settings, _ *legacy.Settings, raw *rawserver.Settings) { raw.Prime = true })
-	steps := make(chan string, 16)
-	f.raw.Tool("t", stepwise(steps))
-	v, handle := f.rigs[0].handleFirst(toolCall("t").followed(time.Hour))
+	f := newReplicas(t, 2, primed)
+	v, handle, steps := f.rigs[0].follows(time.Hour)
 	steps <- "p1"
 	v.hear(t, "p1")
 	steps <- "?a"
@@ -283,8 +265,7 @@ func TestToldAndAnsweredOutliveADrain(t *testing.T) {
 	steps <- "p2"
 	v.hear(t, "p2")
 	v.nothing(t)
-	v.Gone()
-	v.close()
+	v.leave()
 	f.rigs[0].unfollowed(handle)
 	steps <- "p3"
 	steps <- "?b"
@@ -310,13 +291,10 @@ func TestToldAndAnsweredOutliveADrain(t *testing.T) {
 // that has the call.
 func TestFollowingThroughADrain(t *testing.T) {
 	t.Parallel()
-	f := newReplicas(t, 3, func(_ *Settings, _ *legacy.Settings, raw *rawserver.Settings) { raw.Prime = true })
-	steps := make(chan string, 16)
-	f.raw.Tool("t", stepwise(steps))
-	v, handle := f.rigs[0].handleFirst(toolCall("t").followed(time.Hour))
+	f := newReplicas(t, 3, primed)
+	v, handle, steps := f.rigs[0].follows(time.Hour)
 	v.nothing(t)
-	v.Gone()
-	v.close()
+	v.leave()
 	v = f.rigs[1].mustBegin(ofFollower(mcp.MethodResume, handle))
 	steps <- "p1"
 	v.hear(t, "p1")
@@ -339,7 +317,7 @@ func TestFollowingThroughADrain(t *testing.T) {
 // key, where its replica stops.
 func TestAnsweredTaskOutlivesADrain(t *testing.T) {
 	t.Parallel()
-	f := newReplicas(t, 2, func(_ *Settings, _ *legacy.Settings, raw *rawserver.Settings) { raw.Prime = true })
+	f := newReplicas(t, 2, primed)
 	ready, end := make(chan struct{}), make(chan struct{})
 	f.raw.Tool("t", func(c *rawserver.Call) {
 		<-ready
@@ -372,18 +350,14 @@ func TestAnsweredTaskOutlivesADrain(t *testing.T) {
 func TestOutcomeThatMayNotHaveArrived(t *testing.T) {
 	t.Parallel()
 	f := newReplicas(t, 2)
-	steps := make(chan string, 16)
-	f.raw.Tool("t", stepwise(steps))
-	v, handle := f.rigs[0].handleFirst(toolCall("t").followed(time.Hour))
+	v, handle, steps := f.rigs[0].follows(time.Hour)
 	v.nothing(t)
 	steps <- "="
 	v.hear(t, "=")
-	v.Gone()
-	v.close()
+	v.leave()
 	id := f.rigs[0].callOf(&Outcome{State: []byte(handle)})
 	eventually(t, "the copy", func() bool { return f.rigs[1].calls.get(id) != nil })
-	f.die(f.rigs[0])
-	f.giveUp()
+	f.lose(f.rigs[0])
 	w := f.rigs[1].mustBegin(ofFollower(mcp.MethodResume, handle))
 	w.hear(t, "=")
 	w.close()
@@ -392,10 +366,8 @@ func TestOutcomeThatMayNotHaveArrived(t *testing.T) {
 // A call that was handed over is cancelled when its client has been away for maxWait.
 func TestHandedOverFollowerStaysAway(t *testing.T) {
 	t.Parallel()
-	f := newReplicas(t, 2, func(_ *Settings, _ *legacy.Settings, raw *rawserver.Settings) { raw.Prime = true })
-	steps := make(chan string, 16)
-	f.raw.Tool("t", stepwise(steps))
-	v, handle := f.rigs[0].handleFirst(toolCall("t").followed(time.Second))
+	f := newReplicas(t, 2, primed)
+	v, handle, _ := f.rigs[0].follows(time.Second)
 	v.nothing(t)
 	id := f.rigs[0].callOf(&Outcome{State: []byte(handle)})
 	stopped := f.drain(f.rigs[0], 10*time.Second)
@@ -421,10 +393,8 @@ func TestFollowedQuestionOutlivesItsOwner(t *testing.T) {
 			f.raw.Tool("t", stepwise(steps))
 			v, handle := f.rigs[0].handleFirst(toolCall("t").followed(time.Hour))
 			v.hear(t, "?elicitation-1")
-			v.Gone()
-			v.close()
-			f.die(f.rigs[0])
-			f.giveUp()
+			v.leave()
+			f.lose(f.rigs[0])
 			v = f.rigs[1].mustBegin(ofFollower(mcp.MethodResume, handle))
 			if !prime {
 				v.hear(t, "!call_lost")

@@ -2,129 +2,18 @@ package adapter
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/holdfast-mcp/holdfast/adapter/jsonrpc"
 	"github.com/holdfast-mcp/holdfast/adapter/legacy"
 	"github.com/holdfast-mcp/holdfast/adapter/mcp"
 	"github.com/holdfast-mcp/holdfast/test/fixture/rawserver"
 )
 
-// followed is the query of a client that follows its call, and may be away for so
-// long.
-func (q query) followed(away time.Duration) query {
-	return q.with(func(q *query) { q.away, q.lasts, q.token = away, time.Hour, `"p"` })
-}
-
-// ofFollower is a query about the call that a client follows.
-func ofFollower(method string, handle string) query {
-	return query{method: method, state: handle, original: "1"}
-}
-
-func answerOf(handle, responses string) query {
-	return ofFollower(mcp.MethodAnswer, handle).with(func(q *query) { q.responses, q.wrapped = responses, true })
-}
-
-func posted(key, name, value string) string {
-	return `{"` + key + `":{"result":{"action":"accept","content":{"` + name + `":"` + value + `"}}}}`
-}
-
-// hears returns what the client of a round is told next, as a word: handle, pN for
-// progress, -N for so many that are lost, ?key for a question, =text for the
-// result, !reason for an error.
-func (v *visit) hears(t *testing.T) string {
-	t.Helper()
-	ev, err := v.Next(time.Now().Add(20 * time.Second))
-	var refusal *Refusal
-	switch {
-	case errors.Is(err, ErrEnded):
-		return "end"
-	case errors.As(err, &refusal):
-		return "!" + string(refusal.Reason)
-	case err != nil:
-		t.Fatalf("heard %v", err)
-	case ev.Standing != nil && ev.Standing.State != nil:
-		return "handle"
-	case ev.Standing != nil:
-		return "?" + ev.Standing.Inputs[0].Key
-	case ev.Outcome != nil && ev.Outcome.Error != nil:
-		return "=" + string(ev.Outcome.Error)
-	case ev.Outcome != nil:
-		return "=" + ev.Outcome.text(t)
-	}
-	params := jsonrpc.Get(ev.Notification, "params")
-	if dropped := jsonrpc.Get(jsonrpc.Get(params, "data"), "dropped"); dropped != nil {
-		return "-" + string(dropped)
-	}
-	if string(jsonrpc.Get(params, "progressToken")) != `"p"` {
-		t.Errorf("heard %s", ev.Notification)
-	}
-	return "p" + string(jsonrpc.Get(params, "progress"))
-}
-
-// hear checks what the client is told next.
-func (v *visit) hear(t *testing.T, words string) {
-	t.Helper()
-	for _, want := range strings.Fields(words) {
-		if got := v.hears(t); got != want {
-			t.Fatalf("heard %s, want %s of %s", got, want, words)
-		}
-	}
-}
-
-// handleFirst begins a call and returns its handle, which comes first.
-func (r *rig) handleFirst(q query) (*visit, string) {
-	r.t.Helper()
-	v := r.mustBegin(q)
-	ev, err := v.Next(time.Now().Add(20 * time.Second))
-	if err != nil || ev.Standing == nil || ev.Standing.State == nil || ev.Standing.Standing.Away < time.Second {
-		r.t.Fatalf("no handle: %+v, %v", ev, err)
-	}
-	return v, string(ev.Standing.Standing.Handle)
-}
-
-// stands returns how a call stands, and how much its client is yet to be told.
-func (r *rig) stands(handle string) string {
-	r.t.Helper()
-	s := r.play(ofFollower(mcp.MethodStatus, handle)).Standing
-	return fmt.Sprintf("%v %d", s.Status, s.Waiting)
-}
-
-// stepwise is a tool that does as it is told: pN progress, ?name a question, = its
-// result, which is the last answer.
-func stepwise(steps chan string) func(*rawserver.Call) {
-	return func(c *rawserver.Call) {
-		text := ""
-		for {
-			var step string
-			select {
-			case step = <-steps:
-			case <-c.Cancelled():
-				return
-			case <-c.Context().Done():
-				return
-			}
-			switch step[0] {
-			case 'p':
-				c.Progress(float64(step[1]-'0'), 9)
-			case '?':
-				text = c.Ask(mcp.MethodElicit, askFor(step[1:])).Content(step[1:])
-			default:
-				c.Text(text)
-				return
-			}
-		}
-	}
-}
-
 func TestFollowing(t *testing.T) {
 	r := newRig(t)
-	steps := make(chan string, 16)
-	r.raw.Tool("t", stepwise(steps))
-	v, handle := r.handleFirst(toolCall("t").followed(time.Hour))
+	v, handle, steps := r.follows(time.Hour)
 	steps <- "p1"
 	v.hear(t, "p1")
 	steps <- "?a"
@@ -161,9 +50,7 @@ func TestQuickCallIsNotFollowed(t *testing.T) {
 // What the client has not been told is told once, and in order.
 func TestFollowerComesBack(t *testing.T) {
 	r := newRig(t)
-	steps := make(chan string, 16)
-	r.raw.Tool("t", stepwise(steps))
-	v, handle := r.handleFirst(toolCall("t").followed(time.Hour))
+	v, handle, steps := r.follows(time.Hour)
 	steps <- "p1"
 	v.hear(t, "p1")
 	ask := func() { // so that p1 is known to be told
@@ -172,8 +59,7 @@ func TestFollowerComesBack(t *testing.T) {
 		}
 	}
 	ask()
-	v.Gone()
-	v.close()
+	v.leave()
 	for _, step := range []string{"p2", "p3", "?a"} {
 		steps <- step
 	}
@@ -212,9 +98,7 @@ func TestFollowerIsToldOfOverflow(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, test.change)
-			steps := make(chan string, 16)
-			r.raw.Tool("t", stepwise(steps))
-			v, handle := r.handleFirst(toolCall("t").followed(time.Hour))
+			v, handle, steps := r.follows(time.Hour)
 			if _, err := v.Next(time.Now().Add(time.Millisecond)); !errors.Is(err, ErrDeadline) {
 				t.Fatal(err)
 			}
@@ -235,9 +119,7 @@ func TestFollowerIsToldOfOverflow(t *testing.T) {
 // One round follows: the newest.
 func TestNewestFollows(t *testing.T) {
 	r := newRig(t)
-	steps := make(chan string, 16)
-	r.raw.Tool("t", stepwise(steps))
-	first, handle := r.handleFirst(toolCall("t").followed(time.Hour))
+	first, handle, steps := r.follows(time.Hour)
 	steps <- "p1"
 	first.hear(t, "p1") // and hangs: nobody knows whether that has arrived
 	second := r.mustBegin(ofFollower(mcp.MethodResume, handle))
@@ -245,8 +127,7 @@ func TestNewestFollows(t *testing.T) {
 	first.hear(t, "end")
 	first.close()
 	third := r.mustBegin(ofFollower(mcp.MethodResume, handle))
-	second.Gone()
-	second.close()
+	second.leave()
 	steps <- "="
 	third.hear(t, "p1 =")
 	third.close()
@@ -256,9 +137,7 @@ func TestNewestFollows(t *testing.T) {
 // enough to wait longer.
 func TestFollowerStaysAway(t *testing.T) {
 	r := newRig(t)
-	steps := make(chan string, 16)
-	r.raw.Tool("t", stepwise(steps))
-	v, handle := r.handleFirst(toolCall("t").followed(time.Second))
+	v, handle, _ := r.follows(time.Second)
 	if _, err := v.Next(time.Now().Add(1200 * time.Millisecond)); !errors.Is(err, ErrDeadline) { // while it is here, nothing ends
 		t.Fatal(err)
 	}
@@ -303,8 +182,7 @@ func TestFollowerLeavesTooSoon(t *testing.T) {
 	r.raw.Tool("t", func(c *rawserver.Call) { close(begun); <-c.Cancelled() })
 	v := r.mustBegin(toolCall("t").followed(time.Hour))
 	<-begun
-	v.Gone()
-	v.close()
+	v.leave()
 	r.raw.WaitCount(mcp.NotifyCancelled, 1)
 }
 
@@ -315,8 +193,7 @@ func TestFollowerLeavesAtOnce(t *testing.T) {
 	for name, between := range map[string]func(r *rig, handle string){
 		"and loses its next connection": func(r *rig, handle string) {
 			v := r.mustBegin(ofFollower(mcp.MethodResume, handle))
-			v.Gone()
-			v.close()
+			v.leave()
 		},
 		"and asks how it stands": func(r *rig, handle string) {
 			if got := r.stands(handle); got != "working 0" {
@@ -327,11 +204,8 @@ func TestFollowerLeavesAtOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
-			steps := make(chan string, 16)
-			r.raw.Tool("t", stepwise(steps))
-			v, handle := r.handleFirst(toolCall("t").followed(time.Hour))
-			v.Gone()
-			v.close()
+			v, handle, steps := r.follows(time.Hour)
+			v.leave()
 			between(r, handle)
 			v = r.mustBegin(ofFollower(mcp.MethodResume, handle))
 			steps <- "?a"
@@ -350,12 +224,9 @@ func TestFollowerLeavesAtOnce(t *testing.T) {
 // So does a stream that hangs, and ends when a newer one is there already.
 func TestHandleIsNotHandedInTwice(t *testing.T) {
 	r := newRig(t)
-	steps := make(chan string, 16)
-	r.raw.Tool("t", stepwise(steps))
-	first, handle := r.handleFirst(toolCall("t").followed(time.Hour))
+	first, handle, steps := r.follows(time.Hour)
 	second := r.mustBegin(ofFollower(mcp.MethodResume, handle))
-	first.Gone()
-	first.close()
+	first.leave()
 	steps <- "p1"
 	second.hear(t, "p1")
 	r.play(ofFollower(mcp.MethodCancel, handle))
@@ -432,9 +303,7 @@ func TestFollowerAnswers(t *testing.T) {
 // Too many of them are refused before anything is sent.
 func TestTooManyFollow(t *testing.T) {
 	r := newRig(t, func(s *Settings, _ *legacy.Settings, _ *rawserver.Settings) { s.MaxLasting = 1 })
-	steps := make(chan string, 16)
-	r.raw.Tool("t", stepwise(steps))
-	v, _ := r.handleFirst(toolCall("t").followed(time.Hour))
+	v, _, steps := r.follows(time.Hour)
 	r.refused(toolCall("t").followed(time.Hour), ReasonOverload)
 	steps <- "="
 	v.hear(t, "=")
@@ -447,9 +316,7 @@ func TestTooManyFollow(t *testing.T) {
 // A stream may end before its call: the client comes back (calls.max_hold).
 func TestFollowerIsLetGo(t *testing.T) {
 	r := newRig(t, func(s *Settings, _ *legacy.Settings, _ *rawserver.Settings) { s.MaxHold = 200 * time.Millisecond })
-	steps := make(chan string, 16)
-	r.raw.Tool("t", stepwise(steps))
-	v, handle := r.handleFirst(toolCall("t").followed(time.Hour))
+	v, handle, steps := r.follows(time.Hour)
 	v.hear(t, "end")
 	v.close()
 	steps <- "="

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-mcp/holdfast/adapter/legacy"
 	"github.com/holdfast-mcp/holdfast/adapter/mcp"
+	"github.com/holdfast-mcp/holdfast/adapter/wait"
 )
 
 // homeRound is a first round, or a listener, of a server whose sessions cannot
@@ -163,19 +164,12 @@ func (r *homeRound) keeper(until time.Time) (string, error) {
 			found <- kept{replica, err}
 		}()
 	}
-	t := timers.Get().(*time.Timer)
-	t.Reset(time.Until(until))
-	defer func() {
-		t.Stop()
-		timers.Put(t)
-	}()
-	select {
-	case answer := <-r.found:
-		r.found = nil
-		return answer.replica, answer.err
-	case <-t.C:
+	answer, came := wait.For(r.found, until)
+	if !came {
 		return "", ErrDeadline
 	}
+	r.found = nil
+	return answer.replica, answer.err
 }
 
 // kept is the answer of Server.Keeper.

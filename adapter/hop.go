@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-mcp/holdfast/adapter/state"
+	"github.com/holdfast-mcp/holdfast/adapter/wait"
 )
 
 // hop is a round's way to the replica that serves it. Its goroutine is the one
@@ -128,29 +129,20 @@ func (h *hop) leave() {
 
 // pause waits until at. It returns ErrDeadline if that is after until.
 func (h *hop) pause(at, until time.Time) error {
-	wait := time.Until(at)
-	if wait <= 0 {
+	if time.Until(at) <= 0 {
 		return nil
 	}
 	late := at.After(until)
 	if late {
-		wait = time.Until(until)
+		at = until
 	}
-	t := timers.Get().(*time.Timer)
-	t.Reset(wait)
-	defer func() {
-		t.Stop()
-		timers.Put(t)
-	}()
-	select {
-	case <-t.C:
-		if late {
-			return ErrDeadline
-		}
-		return nil
-	case <-h.ctx.Done():
+	if _, ended := wait.For(h.ctx.Done(), at); ended {
 		return h.over()
 	}
+	if late {
+		return ErrDeadline
+	}
+	return nil
 }
 
 func tooLargeToSend() error {

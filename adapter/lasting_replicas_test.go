@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-mcp/holdfast/adapter/legacy"
 	"github.com/holdfast-mcp/holdfast/adapter/mcp"
 	"github.com/holdfast-mcp/holdfast/test/fixture/rawserver"
 )
@@ -31,7 +30,7 @@ func TestLastingCallAtAnotherReplica(t *testing.T) {
 	if got := f.rigs[2].until(begun, mcp.TaskCompleted).text(t); got != "A" {
 		t.Errorf("got %q", got)
 	}
-	f.raw.Tool("slow", func(c *rawserver.Call) { <-c.Context().Done() })
+	f.raw.Tool("slow", forever)
 	begun = f.rigs[0].play(toolCall("slow").lasting()).handle(t)
 	f.rigs[1].play(about(mcp.MethodTaskCancel, begun))
 	var refusal *Refusal
@@ -44,10 +43,9 @@ func TestLastingCallAtAnotherReplica(t *testing.T) {
 func TestOutcomeOutlivesItsOwner(t *testing.T) {
 	t.Parallel()
 	f := newReplicas(t, 3)
-	release := make(chan struct{})
-	f.raw.Tool("works", func(c *rawserver.Call) { <-release; c.Text("done") })
+	release := held(f.raw, "works")
 	f.raw.Tool("fails", func(c *rawserver.Call) { <-release; c.Error(-32000, "no", "") })
-	f.raw.Tool("slow", func(c *rawserver.Call) { <-c.Context().Done() })
+	f.raw.Tool("slow", forever)
 	owner := f.rigs[0]
 	works := owner.play(toolCall("works").lasting()).handle(t)
 	fails := owner.play(toolCall("fails").lasting()).handle(t)
@@ -60,8 +58,7 @@ func TestOutcomeOutlivesItsOwner(t *testing.T) {
 		id := owner.callOf(o)
 		eventually(t, "the copy", func() bool { return f.rigs[1].calls.get(id) != nil || f.rigs[2].calls.get(id) != nil })
 	}
-	f.die(owner)
-	f.giveUp()
+	f.lose(owner)
 	for _, r := range f.rigs[1:] {
 		if got := r.play(about(mcp.MethodTaskGet, works)).text(t); got != "done" {
 			t.Errorf("got %q", got)
@@ -90,8 +87,7 @@ func TestLastingTaskOutlivesItsOwner(t *testing.T) {
 	})
 	begun := f.rigs[0].play(toolCall("ask").lasting()).handle(t)
 	before := f.rigs[0].until(begun, mcp.TaskInputRequired)
-	f.die(f.rigs[0])
-	f.giveUp()
+	f.lose(f.rigs[0])
 	o := f.rigs[1].until(begun, mcp.TaskInputRequired)
 	if before.Inputs[0].Key == o.Inputs[0].Key {
 		t.Errorf("asked under the key %q once more", o.Inputs[0].Key)
@@ -120,8 +116,7 @@ func TestTakenOverTaskAsksWhatItsClientDeclared(t *testing.T) {
 		caps := func(raw string) func(*query) { return func(q *query) { q.caps = raw } }
 		begun := f.rigs[0].play(toolCall("ask").lasting().with(caps(`{"elicitation":{},` + tasks + `}`))).handle(t)
 		f.rigs[0].until(begun, mcp.TaskInputRequired)
-		f.die(f.rigs[0])
-		f.giveUp()
+		f.lose(f.rigs[0])
 		f.rigs[1].play(about(mcp.MethodTaskGet, begun).with(caps(declared))) // which takes it over
 		o := f.rigs[1].until(begun, mcp.TaskInputRequired)
 		c := f.rigs[1].calls.get(f.rigs[1].callOf(begun))
@@ -153,8 +148,7 @@ func TestLastingStreamOutlivesItsOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	begun.handle(t)
-	f.die(f.rigs[0])
-	f.giveUp()
+	f.lose(f.rigs[0])
 	if o := f.rigs[1].play(about(mcp.MethodTaskGet, begun)); o.Standing.Status != mcp.TaskWorking {
 		t.Errorf("stands %+v, %v", o.Standing, o.Standing.Failure)
 	}
@@ -171,10 +165,9 @@ func TestLastingStreamOutlivesItsOwner(t *testing.T) {
 func TestLostLastingCallHasFailed(t *testing.T) {
 	t.Parallel()
 	f := newReplicas(t, 2, noEventIDs)
-	f.raw.Tool("slow", func(c *rawserver.Call) { <-c.Context().Done() })
+	f.raw.Tool("slow", forever)
 	begun := f.rigs[0].play(toolCall("slow").lasting()).handle(t)
-	f.die(f.rigs[0])
-	f.giveUp()
+	f.lose(f.rigs[0])
 	o := f.rigs[1].play(about(mcp.MethodTaskGet, begun)) // at once: it never works again
 	var refusal *Refusal
 	if !errors.As(o.Standing.Failure, &refusal) || refusal.Reason != ReasonCallLost || !refusal.MayHaveRun {
@@ -209,8 +202,7 @@ func TestDrainLeavesLastingCalls(t *testing.T) {
 func TestSubscriptionHearsOfCallsElsewhere(t *testing.T) {
 	t.Parallel()
 	f := newReplicas(t, 2)
-	release := make(chan struct{})
-	f.raw.Tool("slow", func(c *rawserver.Call) { <-release; c.Text("done") })
+	release := held(f.raw, "slow")
 	begun := f.rigs[0].play(toolCall("slow").lasting()).handle(t)
 	v := f.rigs[1].mustBegin(query{method: mcp.MethodListen, params: `"notifications":{"taskIds":["` + string(begun.State) + `"]}`})
 	defer v.close()
@@ -246,7 +238,7 @@ func (r *rig) callOf(o *Outcome) [16]byte {
 func TestDrainEndsLastingCalls(t *testing.T) {
 	t.Parallel()
 	f := newReplicas(t, 2, noEventIDs)
-	f.raw.Tool("slow", func(c *rawserver.Call) { <-c.Context().Done() })
+	f.raw.Tool("slow", forever)
 	begun := f.rigs[0].play(toolCall("slow").lasting()).handle(t)
 	awaitStop(t, f.drain(f.rigs[0], 2*time.Second))
 	o := f.rigs[1].until(begun, mcp.TaskFailed)
@@ -273,8 +265,7 @@ func TestHintedKeyOfATaskComesOnce(t *testing.T) {
 	}
 	f.rigs[0].play(about(mcp.MethodTaskUpdate, begun).with(func(q *query) { q.responses = accept("name", "a", "A") }))
 	eventually(t, "the answer", func() bool { return len(f.posted()) == 1 })
-	f.die(f.rigs[0])
-	f.giveUp()
+	f.lose(f.rigs[0])
 	if o = f.rigs[1].until(begun, mcp.TaskInputRequired); o.Inputs[0].Key == "name" || !strings.HasPrefix(o.Inputs[0].Key, "name-") {
 		t.Errorf("asked under the key %q", o.Inputs[0].Key)
 	}
@@ -287,7 +278,7 @@ func TestHintedKeyOfATaskComesOnce(t *testing.T) {
 // A client that is let go at once, or given a handle, waits for the server to say
 // where the call's stream can be gone on with, for a moment.
 func TestLetGoWaitsForThePlaceOfTheStream(t *testing.T) {
-	r := newRig(t, func(_ *Settings, _ *legacy.Settings, s *rawserver.Settings) { s.Prime = true })
+	r := newRig(t, primed)
 	r.raw.Tool("slow", func(c *rawserver.Call) { <-c.Cancelled() })
 	check := func(what string, o *Outcome) {
 		t.Helper()
@@ -302,8 +293,7 @@ func TestLetGoWaitsForThePlaceOfTheStream(t *testing.T) {
 	o := r.play(q)
 	check("the request state", o)
 	v := r.mustBegin(q.retry(o, "").with(func(q *query) { q.hold = time.Hour }))
-	v.Gone()
-	v.close()
+	v.leave()
 }
 
 // copied waits for the copy of what a lasting call has come to at another replica than
@@ -332,21 +322,17 @@ func (f *replicas) copied(o *Outcome, from *rig, lost ...*rig) (has, other *rig)
 func TestCopyIsRenewed(t *testing.T) {
 	t.Parallel()
 	f := newReplicas(t, 4, noEventIDs)
-	release := make(chan struct{})
-	f.raw.Tool("works", func(c *rawserver.Call) { <-release; c.Text("done") })
+	release := held(f.raw, "works")
 	owner := f.rigs[0]
 	works := owner.play(toolCall("works").lasting()).handle(t)
 	close(release)
 	owner.until(works, mcp.TaskCompleted)
 	first, _ := f.copied(works, owner)
-	f.die(first)
-	f.giveUp()
+	f.lose(first)
 	second, _ := f.copied(works, owner, first)
-	f.die(owner)
-	f.giveUp()
+	f.lose(owner)
 	third, _ := f.copied(works, second, first, owner)
-	f.die(second)
-	f.giveUp()
+	f.lose(second)
 	if got := third.until(works, mcp.TaskCompleted).text(t); got != "done" {
 		t.Errorf("got %q", got)
 	}
@@ -357,9 +343,8 @@ func TestCopyIsRenewed(t *testing.T) {
 func TestOutcomeOutlivesARollingRestart(t *testing.T) {
 	t.Parallel()
 	f := newReplicas(t, 3, noEventIDs)
-	release := make(chan struct{})
-	f.raw.Tool("works", func(c *rawserver.Call) { <-release; c.Text("done") })
-	f.raw.Tool("slow", func(c *rawserver.Call) { <-c.Context().Done() })
+	release := held(f.raw, "works")
+	f.raw.Tool("slow", forever)
 	works := f.rigs[0].play(toolCall("works").lasting()).handle(t)
 	close(release)
 	f.rigs[0].until(works, mcp.TaskCompleted)
@@ -377,8 +362,7 @@ func TestOutcomeOutlivesARollingRestart(t *testing.T) {
 func TestOutcomeThatItsOwnerHasLost(t *testing.T) {
 	t.Parallel()
 	f := newReplicas(t, 3, noEventIDs)
-	release := make(chan struct{})
-	f.raw.Tool("works", func(c *rawserver.Call) { <-release; c.Text("done") })
+	release := held(f.raw, "works")
 	owner := f.rigs[0]
 	works := owner.play(toolCall("works").lasting()).handle(t)
 	close(release)
@@ -407,7 +391,7 @@ func TestOutcomeThatItsOwnerHasLost(t *testing.T) {
 func TestStoppingReplicaLetsGoOfRoundsAboutLastingCalls(t *testing.T) {
 	t.Parallel()
 	f := newReplicas(t, 2)
-	f.raw.Tool("slow", func(c *rawserver.Call) { <-c.Context().Done() })
+	f.raw.Tool("slow", forever)
 	begun := f.rigs[0].play(toolCall("slow").lasting()).handle(t)
 	v := f.rigs[1].mustBegin(about(mcp.MethodTaskResult, begun))
 	stopped := f.drain(f.rigs[1], 4*time.Second)

@@ -17,6 +17,16 @@ func (q query) lasting() query {
 	return q.with(func(q *query) { q.after, q.lasts = time.Millisecond, time.Hour })
 }
 
+// forever is a tool that has no result.
+func forever(c *rawserver.Call) { <-c.Context().Done() }
+
+// held declares a tool that is done when the channel is closed.
+func held(raw *rawserver.Server, tool string) (release chan struct{}) {
+	release = make(chan struct{})
+	raw.Tool(tool, func(c *rawserver.Call) { <-release; c.Text("done") })
+	return release
+}
+
 // about is a query about the call that an outcome gave the handle of.
 func about(method string, o *Outcome) query { return query{method: method, state: string(o.State)} }
 
@@ -53,8 +63,7 @@ func (r *rig) until(o *Outcome, want mcp.TaskStatus) *Outcome {
 
 func TestCallLasts(t *testing.T) {
 	r := newRig(t)
-	release := make(chan struct{})
-	r.raw.Tool("slow", func(c *rawserver.Call) { <-release; c.Text("done") })
+	release := held(r.raw, "slow")
 	begun := r.play(toolCall("slow").lasting()).handle(t)
 	if got := r.play(about(mcp.MethodTaskGet, begun)); got.Standing.Status != mcp.TaskWorking || got.State != nil || string(got.Standing.Handle) != string(begun.State) {
 		t.Errorf("stands %+v", got.Standing)
@@ -196,7 +205,7 @@ func TestLastingCallFails(t *testing.T) {
 	r := newRig(t, func(s *Settings, _ *legacy.Settings, _ *rawserver.Settings) { s.Timeout = 2 * handleSoon })
 	release := make(chan struct{})
 	r.raw.Tool("fails", func(c *rawserver.Call) { <-release; c.Error(-32000, "no", "") })
-	r.raw.Tool("silent", func(c *rawserver.Call) { <-c.Context().Done() })
+	r.raw.Tool("silent", forever)
 	begun := r.play(toolCall("fails").lasting()).handle(t)
 	close(release)
 	if o := r.until(begun, mcp.TaskFailed); string(o.Error) != `{"code":-32000,"message":"no"}` || o.Standing.Failure != nil {
@@ -236,7 +245,7 @@ func TestLastingCallExpires(t *testing.T) {
 
 func TestHandleOfAnother(t *testing.T) {
 	r := newRig(t)
-	r.raw.Tool("slow", func(c *rawserver.Call) { <-c.Context().Done() })
+	r.raw.Tool("slow", forever)
 	r.raw.Tool("ask", func(c *rawserver.Call) { c.Ask(mcp.MethodElicit, askFor("a")) })
 	begun := r.play(toolCall("slow").lasting().with(func(q *query) { q.auth = "Bearer a" })).handle(t)
 	parked := r.play(toolCall("ask"))
@@ -250,9 +259,8 @@ func TestHandleOfAnother(t *testing.T) {
 // A call lasts no longer than there is room for: then its client waits.
 func TestTooManyLastingCalls(t *testing.T) {
 	r := newRig(t, func(s *Settings, _ *legacy.Settings, _ *rawserver.Settings) { s.MaxLastingPerPrincipal = 1 })
-	r.raw.Tool("slow", func(c *rawserver.Call) { <-c.Context().Done() })
-	release := make(chan struct{})
-	r.raw.Tool("wait", func(c *rawserver.Call) { <-release; c.Text("done") })
+	r.raw.Tool("slow", forever)
+	release := held(r.raw, "wait")
 	begun := r.play(toolCall("slow").lasting()).handle(t)
 	v := r.mustBegin(toolCall("wait").lasting())
 	if ev, err := v.Next(time.Now().Add(100 * time.Millisecond)); !errors.Is(err, ErrDeadline) {
@@ -267,7 +275,7 @@ func TestTooManyLastingCalls(t *testing.T) {
 
 // A stream that breaks under a lasting call takes nobody's retry to be mended.
 func TestLastingCallRunsAgain(t *testing.T) {
-	r := newRig(t, withoutEventIDs)
+	r := newRig(t, noEventIDs)
 	times := make(chan *rawserver.Call, 4)
 	release := make(chan struct{})
 	r.raw.Declare("safe", `{"name":"safe","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}`, func(c *rawserver.Call) {
@@ -281,117 +289,6 @@ func TestLastingCallRunsAgain(t *testing.T) {
 	<-times
 	close(release)
 	if got := r.until(begun, mcp.TaskCompleted).text(t); got != "done" {
-		t.Errorf("got %q", got)
-	}
-}
-
-func TestSubscriptionHearsOfLastingCalls(t *testing.T) {
-	r := newRig(t)
-	ready := make(chan struct{})
-	r.raw.Tool("ask", func(c *rawserver.Call) {
-		<-ready
-		c.Text(c.Ask(mcp.MethodElicit, askFor("a")).Content("a"))
-	})
-	begun := r.play(toolCall("ask").lasting()).handle(t)
-	v := r.mustBegin(query{method: mcp.MethodListen, params: `"notifications":{"taskIds":["` + string(begun.State) + `","no"]}`})
-	defer v.close()
-	ev, err := v.Next(time.Now().Add(10 * time.Second))
-	if err != nil || !strings.Contains(string(ev.Notification), `"notifications":{"taskIds":["`+string(begun.State)+`"]}`) {
-		t.Fatalf("acknowledged with %s, %v", ev.Notification, err)
-	}
-	hear := func(want mcp.TaskStatus) *Outcome {
-		t.Helper()
-		for {
-			ev, err := v.Next(time.Now().Add(10 * time.Second))
-			if err != nil || ev.Standing == nil {
-				t.Fatalf("heard %+v, %v", ev, err)
-			}
-			if ev.Standing.Standing.Status == want {
-				return ev.Standing
-			}
-		}
-	}
-	close(ready)
-	o := hear(mcp.TaskInputRequired)
-	r.play(about(mcp.MethodTaskUpdate, begun).with(func(q *query) { q.responses = accept(o.Inputs[0].Key, "a", "A") }))
-	if got := hear(mcp.TaskCompleted).text(t); got != "A" {
-		t.Errorf("got %q", got)
-	}
-}
-
-// A server that wants a URL visited first is sent the request anew, which the
-// client does not send again.
-// Listeners that hear of the same calls share what watches them, and leave room
-// for the calls of others.
-func TestListenersShareWatches(t *testing.T) {
-	r := newRig(t, func(s *Settings, _ *legacy.Settings, _ *rawserver.Settings) { s.MaxCalls = 2 })
-	goOn := make(chan struct{})
-	r.raw.Tool("slow", func(c *rawserver.Call) {
-		select {
-		case <-goOn:
-			c.Text("slow")
-		case <-c.Context().Done():
-		}
-	})
-	r.raw.Tool("fast", func(c *rawserver.Call) { c.Text("fast") })
-	const calls, listeners = 4, 3
-	var quoted []string
-	for range calls {
-		quoted = append(quoted, `"`+string(r.play(toolCall("slow").lasting()).handle(t).State)+`"`)
-	}
-	standing := func(v *visit, want mcp.TaskStatus) {
-		t.Helper()
-		for range calls {
-			ev, err := v.Next(time.Now().Add(20 * time.Second))
-			if err != nil || ev.Standing == nil || ev.Standing.Standing.Status != want || string(ev.Standing.Subscription) != "1" {
-				t.Fatalf("got %+v, %v", ev, err)
-			}
-		}
-	}
-	var all []*visit
-	for i := range listeners { // each is told how the calls stand, whoever was there before
-		v := r.mustBegin(query{method: mcp.MethodListen, params: `"notifications":{"taskIds":[` + strings.Join(quoted, ",") + `]}`})
-		if i > 0 {
-			defer v.close()
-		}
-		if ev, err := v.Next(time.Now().Add(20 * time.Second)); err != nil || ev.Notification == nil {
-			t.Fatalf("got %+v, %v", ev, err)
-		}
-		standing(v, mcp.TaskWorking)
-		all = append(all, v)
-	}
-	if n := r.watches.Load(); n != calls {
-		t.Errorf("%d watches of %d calls", n, calls)
-	}
-	if got := r.play(toolCall("fast").with(func(q *query) { q.auth = "Bearer other" })).text(t); got != "fast" {
-		t.Errorf("another caller got %q", got)
-	}
-	all[0].close() // whose request began the watches
-	close(goOn)
-	for _, v := range all[1:] {
-		standing(v, mcp.TaskCompleted)
-	}
-	eventually(t, "the watches' end", func() bool { return r.watches.Load() == 0 })
-}
-
-func TestLastingCallVisits(t *testing.T) {
-	r := newRig(t)
-	ready := make(chan struct{})
-	var times atomic.Int32
-	r.raw.Tool("visit", func(c *rawserver.Call) {
-		if times.Add(1) == 1 {
-			<-ready
-			c.Error(-32042, "first", `{"elicitations":[{"mode":"url","elicitationId":"e","url":"https://example.com/","message":"m"}]}`)
-			return
-		}
-		c.Text("visited " + c.Argument("what"))
-	})
-	q := query{method: mcp.MethodToolsCall, params: `"name":"visit","arguments":{"what":"it"}`}.lasting()
-	begun := r.play(q).handle(t)
-	close(ready)
-	o := r.until(begun, mcp.TaskInputRequired)
-	r.play(about(mcp.MethodTaskUpdate, begun).with(func(q *query) { q.responses = `{"` + o.Inputs[0].Key + `":{"action":"accept"}}` }))
-	if got := r.until(begun, mcp.TaskCompleted).text(t); got != "visited it" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -430,46 +327,6 @@ func TestLastingCallKeepsWhatWasNotTaken(t *testing.T) {
 	if got := r.until(begun, mcp.TaskCompleted).text(t); got != "B" {
 		t.Errorf("got %q", got)
 	}
-}
-
-// What was too large to be kept is not sent again after a visit: the call ends and
-// says why.
-func TestLastingCallIsTooLargeToSendAgain(t *testing.T) {
-	big := func(r *rig) query {
-		return query{method: mcp.MethodToolsCall, params: `"name":"visit","arguments":{"what":"` + strings.Repeat("x", r.settings.MaxState) + `"}`}
-	}
-	want := func(t *testing.T, refusal *Refusal, times *atomic.Int32) {
-		t.Helper()
-		if refusal == nil || refusal.Reason != ReasonCallLost || !strings.Contains(refusal.Detail, "state.max_bytes") || times.Load() != 1 {
-			t.Errorf("ended with %v after %d calls", refusal, times.Load())
-		}
-	}
-	t.Run("task", func(t *testing.T) {
-		r := newRig(t)
-		ready, times := make(chan struct{}), new(atomic.Int32)
-		r.raw.Tool("visit", visitFirst(ready, times))
-		begun := r.play(big(r).lasting()).handle(t)
-		close(ready)
-		var refusal *Refusal
-		errors.As(r.until(begun, mcp.TaskFailed).Standing.Failure, &refusal)
-		want(t, refusal, times)
-	})
-	t.Run("followed, and asked before it lasts", func(t *testing.T) {
-		r := newRig(t, func(_ *Settings, _ *legacy.Settings, raw *rawserver.Settings) { raw.NoEventIDs = true })
-		ready, times := make(chan struct{}), new(atomic.Int32)
-		close(ready)
-		r.raw.Tool("visit", visitFirst(ready, times))
-		v, handle := r.handleFirst(big(r).followed(time.Hour))
-		defer v.close()
-		v.hear(t, "?elicitation-1")
-		r.play(answerOf(handle, `{"elicitation-1":{"result":{"action":"accept"}}}`))
-		ev, err := v.Next(time.Now().Add(20 * time.Second))
-		var refusal *Refusal
-		if !errors.As(err, &refusal) {
-			t.Errorf("heard %+v, %v", ev, err)
-		}
-		want(t, refusal, times)
-	})
 }
 
 // A client that is told to come back (calls.max_hold) before it is told the handle

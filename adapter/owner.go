@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-mcp/holdfast/adapter/mcp"
 	"github.com/holdfast-mcp/holdfast/adapter/state"
+	"github.com/holdfast-mcp/holdfast/adapter/wait"
 )
 
 // ServeStream serves what another replica asks on a stream, until the answer is
@@ -140,7 +141,7 @@ func (e *Engine) serveRound(ctx context.Context, from string, s Stream, rest []b
 		case errors.Is(err, ErrDeadline):
 		case err != nil:
 			if e.endServed(ctx, s, err); heard != nil && errors.Is(err, ErrEnded) {
-				await(heard, handTime)
+				wait.For(heard, time.Now().Add(handTime))
 			}
 			return
 		case ev.Outcome != nil:
@@ -152,16 +153,6 @@ func (e *Engine) serveRound(ctx context.Context, from string, s Stream, rest []b
 				return
 			}
 		}
-	}
-}
-
-// await waits until a channel is closed, or so long.
-func await(closed <-chan struct{}, most time.Duration) {
-	t := time.NewTimer(most)
-	defer t.Stop()
-	select {
-	case <-closed:
-	case <-t.C:
 	}
 }
 

@@ -100,6 +100,12 @@ func (f *replicas) die(r *rig) {
 // giveUp lets so much time pass that a silent replica's calls may be taken over.
 func (f *replicas) giveUp() { f.lan.advance(2 * f.lan.patience) }
 
+// lose lets a replica die, and be given up.
+func (f *replicas) lose(r *rig) {
+	f.die(r)
+	f.giveUp()
+}
+
 func (f *replicas) end() {
 	for _, r := range f.rigs {
 		r.finishAll()
@@ -227,6 +233,10 @@ func endOf(t *testing.T, done <-chan result) result {
 
 // noEventIDs makes a server whose streams cannot be resumed.
 func noEventIDs(_ *Settings, _ *legacy.Settings, raw *rawserver.Settings) { raw.NoEventIDs = true }
+
+// primed makes a server whose streams can be resumed before anything is said on
+// them.
+func primed(_ *Settings, _ *legacy.Settings, raw *rawserver.Settings) { raw.Prime = true }
 
 // paramFields is a ParamChecker that wants each ruled header to be there.
 type paramFields []Field

@@ -3,12 +3,12 @@ package adapter
 import (
 	"errors"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-mcp/holdfast/adapter/legacy"
 	"github.com/holdfast-mcp/holdfast/adapter/mcp"
+	"github.com/holdfast-mcp/holdfast/adapter/wait"
 )
 
 // callRound is one HTTP request of a client at a call. Its fields are guarded
@@ -268,25 +268,10 @@ func (r *callRound) sleep(until time.Time) (woken bool) {
 	}
 	wake := r.wake
 	r.call.mu.Unlock()
-	t := timers.Get().(*time.Timer)
-	t.Reset(time.Until(until))
-	select {
-	case <-wake:
-		woken = true
-	case <-t.C:
-	}
-	t.Stop()
-	timers.Put(t)
+	_, woken = wait.For(wake, until)
 	r.call.mu.Lock()
 	return woken
 }
-
-// timers are stopped.
-var timers = sync.Pool{New: func() any {
-	t := time.NewTimer(time.Hour)
-	t.Stop()
-	return t
-}}
 
 // wake makes the rounds look again. mu is held.
 func (c *call) wake() {

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-mcp/holdfast/adapter/legacy"
 	"github.com/holdfast-mcp/holdfast/adapter/mcp"
 	"github.com/holdfast-mcp/holdfast/adapter/state"
+	"github.com/holdfast-mcp/holdfast/adapter/wait"
 )
 
 // routeRound is a round whose endpoint is of the modern era, or is yet to be
@@ -60,15 +61,6 @@ type routeRound struct {
 	wake    chan struct{}   // has room for one
 }
 
-// counting is where a round is on the books.
-type counting uint8
-
-const (
-	uncounted counting = iota
-	asRound            // Engine.enter
-	asListener
-)
-
 // beginRoute begins a round whose endpoint is not known to be a single legacy
 // one.
 func (e *Engine) beginRoute(g *group, req *Request, caps *mcp.Capabilities) (Round, error) {
@@ -97,35 +89,6 @@ func (e *Engine) beginRoute(g *group, req *Request, caps *mcp.Capabilities) (Rou
 	}
 	r.set()
 	return r, nil
-}
-
-// count puts the round on the books, which uncount undoes.
-func (r *routeRound) count() error {
-	e := r.engine
-	if r.req.Method == mcp.MethodListen {
-		if err := e.admit(r, r.key.Principal); err != nil {
-			return err
-		}
-		r.counts = asListener
-		return nil
-	}
-	if err := e.arrive(); err != nil {
-		return err
-	}
-	r.counts = asRound
-	e.mu.Lock()
-	e.routes[r] = struct{}{}
-	e.mu.Unlock()
-	return nil
-}
-
-// endRoutes ends the rounds that are passed through: the grace period is over.
-func (e *Engine) endRoutes() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for r := range e.routes {
-		r.finish()
-	}
 }
 
 func (e *Engine) newRoute(g *group, req *Request, caps *mcp.Capabilities) *routeRound {
@@ -249,7 +212,7 @@ func (r *routeRound) Next(until time.Time) (Event, error) {
 		case ending:
 			return r.farewell()
 		case seeking:
-			if !r.sleep(until) {
+			if _, woken := wait.For(r.wake, until); !woken {
 				return Event{}, ErrDeadline
 			}
 			continue
@@ -317,22 +280,6 @@ func (r *routeRound) runAgain(c *call, err error) bool {
 	}
 	r.fresh = len(r.order()) > 0
 	return r.fresh
-}
-
-// sleep waits until something was found or the round ends; false at until.
-func (r *routeRound) sleep(until time.Time) bool {
-	t := timers.Get().(*time.Timer)
-	t.Reset(time.Until(until))
-	defer func() {
-		t.Stop()
-		timers.Put(t)
-	}()
-	select {
-	case <-r.wake:
-		return true
-	case <-t.C:
-		return false
-	}
 }
 
 func (r *routeRound) rouse() {
@@ -437,21 +384,6 @@ func (r *routeRound) Close() {
 		r.engine.metrics.round(served, began)
 	}
 	r.uncount()
-}
-
-// uncount takes the round off the books.
-func (r *routeRound) uncount() {
-	was := r.counts
-	r.counts = uncounted
-	r.engine.mu.Lock()
-	delete(r.engine.routes, r)
-	r.engine.mu.Unlock()
-	switch was {
-	case asRound:
-		r.engine.leave()
-	case asListener:
-		r.engine.dismiss(r, r.key.Principal)
-	}
 }
 
 // Served implements Round.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-mcp/holdfast/adapter/legacy"
 	"github.com/holdfast-mcp/holdfast/adapter/state"
+	"github.com/holdfast-mcp/holdfast/adapter/wait"
 )
 
 // A running call whose stream is gone, or whose answer may or may not have
@@ -218,14 +219,8 @@ func (c *call) post(ctx context.Context, s *legacy.Session, creds legacy.Credent
 
 // pause waits; false when ctx has ended.
 func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	_, ended := wait.For(ctx.Done(), time.Now().Add(d))
+	return !ended
 }
 
 // without is a transcript without one answer.

@@ -16,8 +16,6 @@ func withTasks(_ *Settings, _ *legacy.Settings, raw *rawserver.Settings) {
 	raw.Capabilities = rawserver.TaskCapabilities
 }
 
-func withoutEventIDs(_ *Settings, _ *legacy.Settings, raw *rawserver.Settings) { raw.NoEventIDs = true }
-
 // A tool that demands it is called as a task, and the client notices nothing.
 func TestToolRunsAsTask(t *testing.T) {
 	for _, json := range []bool{true, false} {
@@ -242,7 +240,7 @@ func TestShutdownEndsTheWaitForATasksName(t *testing.T) {
 // A task outlives the stream of tasks/result, also where its events have no ids:
 // it is asked for its result anew, and runs once.
 func TestTaskOutlivesItsStream(t *testing.T) {
-	r := newRig(t, withTasks, withoutEventIDs)
+	r := newRig(t, withTasks, noEventIDs)
 	runs := 0
 	r.raw.TaskTool("greet", 100, func(task *rawserver.Task) {
 		runs++
@@ -321,7 +319,7 @@ func TestTaskThatCannotBeAskedForAWhile(t *testing.T) {
 // A parked call that runs as a task is let go and taken back although its stream
 // cannot be resumed; when nobody comes back, the task is cancelled.
 func TestTaskIsReleased(t *testing.T) {
-	changes := []change{withTasks, withoutEventIDs, func(s *Settings, _ *legacy.Settings, _ *rawserver.Settings) {
+	changes := []change{withTasks, noEventIDs, func(s *Settings, _ *legacy.Settings, _ *rawserver.Settings) {
 		s.ReleaseAfter, s.MaxReleased = 50*time.Millisecond, 10
 	}}
 	greetAsTask := func(task *rawserver.Task) {
@@ -361,7 +359,7 @@ func TestTaskIsReleased(t *testing.T) {
 // A task goes on at another replica also where its stream cannot be resumed: it
 // is asked for its result there, and runs once.
 func TestTaskIsTakenOver(t *testing.T) {
-	for name, changes := range map[string][]change{"with event ids": {withTasks}, "without": {withTasks, withoutEventIDs}} {
+	for name, changes := range map[string][]change{"with event ids": {withTasks}, "without": {withTasks, noEventIDs}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newReplicas(t, 2, changes...)

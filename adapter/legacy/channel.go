@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/holdfast-mcp/holdfast/adapter/wait"
 )
 
 // channel is the way to and from a server that has one stream for all of a
@@ -128,14 +130,7 @@ func (x *Exchange) over() bool {
 // stepOn is Step for a session with a channel.
 func (x *Exchange) stepOn(until time.Time) error {
 	if !x.over() {
-		t := timers.Get().(*time.Timer)
-		t.Reset(time.Until(until))
-		select {
-		case <-x.woke:
-		case <-t.C:
-		}
-		t.Stop()
-		timers.Put(t)
+		wait.For(x.woke, until)
 		if !x.over() {
 			return ErrDeadline
 		}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/holdfast-mcp/holdfast/adapter/wait"
 )
 
 // Where the server pushes its questions on the GET stream, a session can have
@@ -85,15 +87,11 @@ func (e *entry) place(ctx context.Context, creds Credentials, began time.Time) (
 }
 
 // sleep waits, unless ctx ends.
-func sleep(ctx context.Context, wait time.Duration) error {
-	t := time.NewTimer(wait)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
+func sleep(ctx context.Context, pause time.Duration) error {
+	if _, ended := wait.For(ctx.Done(), time.Now().Add(pause)); ended {
 		return ctx.Err()
 	}
+	return nil
 }
 
 // placedOn lends the session that the home has given a place on.

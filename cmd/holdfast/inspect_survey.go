@@ -68,7 +68,7 @@ func inspect(ctx context.Context, c *config.Config, environ []string, creds lega
 	}
 	defer guard.Close()
 	settings := upstreamSettings(c, c.Upstreams[0], environ, guard, log)
-	settings.IDPrefix = replicaID()
+	settings.IDPrefix, settings.ClientName = replicaID(), "holdfast-inspect"
 	server, err := legacy.NewServer(settings, log)
 	if err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-mcp/holdfast/adapter"
 	"github.com/holdfast-mcp/holdfast/adapter/jsonrpc"
+	"github.com/holdfast-mcp/holdfast/adapter/lines"
 	"github.com/holdfast-mcp/holdfast/adapter/mcp"
 	"github.com/holdfast-mcp/holdfast/proxy/downstream"
 )
@@ -52,14 +53,18 @@ func New(settings Settings, engine downstream.Engine, in io.ReadCloser, out io.W
 func (s *Server) Serve() error {
 	defer s.beginning.Wait()
 	s.watch()
-	in := newLines(s.in, s.settings.MaxLine)
+	in := lines.NewReader(s.in, s.settings.MaxLine)
 	for {
-		line, err := in.next()
-		switch {
-		case err == nil:
+		line, err := in.Next()
+		if err == nil {
+			if line = bytes.Trim(line, " \t\r\n"); len(line) == 0 {
+				continue
+			}
 			err = s.take(line)
-		case errors.Is(err, errLong):
-			err = s.refuse(nil, downstream.Refuse(downstream.ReasonBodySize, fmt.Sprintf("The message is larger than %d bytes", s.settings.MaxLine)))
+		} else if long := (*lines.TooLong)(nil); errors.As(err, &long) {
+			if err = long.Cause; err == nil {
+				err = s.refuse(nil, downstream.Refuse(downstream.ReasonBodySize, fmt.Sprintf("The message is larger than %d bytes", s.settings.MaxLine)))
+			}
 		}
 		s.mu.Lock()
 		stopping, failure := s.stopping, s.failure

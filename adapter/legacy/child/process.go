@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"github.com/holdfast-mcp/holdfast/adapter/lines"
 )
 
 // Process is a command that was started.
@@ -23,7 +25,7 @@ type Process struct {
 	group   group
 
 	stdin, stdout, stderr *os.File
-	lines                 lines
+	lines                 *lines.Reader
 	said                  tail
 
 	turn chan struct{}   // a mutex that a context can give up: one line is written at a time
@@ -97,7 +99,7 @@ func Start(c *Command, log zerolog.Logger) (*Process, error) {
 	c.Guard.begins(cmd.Process.Pid)
 	p.leader = lead(cmd.Process.Pid)
 	p.group.kill = p.leader.signaller(cmd.Process.Pid)
-	p.lines = newLines(out, c.MaxLine)
+	p.lines = lines.NewReader(out, c.MaxLine)
 	p.wg.Add(2)
 	go func() {
 		defer p.wg.Done()
@@ -151,14 +153,14 @@ func (p *Process) Running() bool {
 }
 
 // Next returns the next line of the process's standard output, valid until the
-// next call; a *LongLine, after which there may be more; or another error, which
-// is the end. One goroutine calls it.
+// next call; a *lines.TooLong, after which there may be more; or another error,
+// which is the end. One goroutine calls it.
 func (p *Process) Next() ([]byte, error) {
-	line, err := p.lines.next()
-	if err == nil {
+	line, err := p.lines.Next()
+	if err == nil || len(line) > 0 { // it may not have finished its last line
 		return line, nil
 	}
-	if long := (*LongLine)(nil); errors.As(err, &long) {
+	if long := (*lines.TooLong)(nil); errors.As(err, &long) {
 		return nil, err
 	}
 	return nil, p.giveUp(err)
@@ -243,6 +245,10 @@ func (p *Process) Close(ctx context.Context) {
 	case <-ctx.Done():
 		close(p.hurry)
 		<-p.alone
+	}
+	select {
+	case <-p.silent: // at the latest when drain is over: its last words are told
+	case <-ctx.Done():
 	}
 	_ = p.stdout.Close()
 	_ = p.stderr.Close()

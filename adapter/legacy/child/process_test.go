@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"github.com/holdfast-mcp/holdfast/adapter/lines"
 )
 
 func start(t testing.TB, what string, grace time.Duration, log io.Writer) *Process {
@@ -81,8 +83,8 @@ func TestLinesGoBothWays(t *testing.T) {
 	if err := p.Write(t.Context(), []byte(long+"\nthree\n"), time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	var over *LongLine
-	if _, err := p.Next(); !errors.As(err, &over) || over.Size != 20_000 || string(over.Head) != long[:lineEnds] || string(over.Tail) != long[:lineEnds] {
+	var over *lines.TooLong
+	if _, err := p.Next(); !errors.As(err, &over) || over.Size != len(long) {
 		t.Errorf("a line over the limit is %v", err)
 	}
 	if got := next(t, p); got != "three" {
@@ -306,7 +308,7 @@ func TestFlood(t *testing.T) {
 	log := &bytes.Buffer{} // read after Close
 	p := start(t, "flood", 0, log)
 	for range 100 {
-		var over *LongLine
+		var over *lines.TooLong
 		if _, err := p.Next(); !errors.As(err, &over) {
 			t.Fatalf("a line over the limit is %v", err)
 		}
@@ -352,60 +354,30 @@ func TestFind(t *testing.T) {
 	}
 }
 
-func FuzzLines(f *testing.F) {
-	f.Add("a\nb\r\n\nc", 10)
-	f.Add(strings.Repeat("x", 40_000)+"\ny", 20_000)
-	f.Add(strings.Repeat("x", 40_000), 100)
-	f.Fuzz(func(t *testing.T, text string, limit int) {
-		if limit < 0 || limit > 1<<20 {
-			return
-		}
-		l := newLines(iotestHalf(text), limit)
-		var got, want []string
-		for {
-			line, err := l.next()
-			var over *LongLine
-			if errors.As(err, &over) {
-				if len(over.Head) > lineEnds || len(over.Tail) > lineEnds {
-					t.Fatalf("ends of %d and %d bytes are kept", len(over.Head), len(over.Tail))
-				}
-				got = append(got, "long")
-				continue
-			}
-			if err != nil {
-				break
-			}
-			got = append(got, string(line))
-		}
-		for rest := text; rest != ""; {
-			line, after, _ := strings.Cut(rest, "\n")
-			if line = strings.TrimSuffix(line, "\r"); len(line) > limit {
-				line = "long"
-			}
-			want, rest = append(want, line), after
-		}
-		if fmt.Sprintf("%q", got) != fmt.Sprintf("%q", want) {
-			t.Errorf("lines are %.200q, want %.200q", got, want)
-		}
-	})
-}
-
-// iotestHalf gives a text out in pieces of odd sizes.
-func iotestHalf(text string) stream { return &halves{text: text} }
-
-type halves struct {
-	text string
-	n    int
-}
-
-func (h *halves) await() error { return nil }
-
-func (h *halves) Read(b []byte) (int, error) {
-	if h.text == "" {
-		return 0, io.EOF
+// What a process has not finished when reading it ends is read all the same:
+// often it is why it has ended.
+func TestTornLines(t *testing.T) {
+	p := &Process{lines: lines.NewReader(&torn{"last words"}, 100)}
+	if got := next(t, p); got != "last words" {
+		t.Errorf("it says %q", got)
 	}
-	h.n = h.n*7%4099 + 1
-	n := copy(b[:min(len(b), h.n)], h.text)
-	h.text = h.text[n:]
+	if line, err := p.Next(); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("after it come %q, %v", line, err)
+	}
+	listen(&torn{"why"}, &p.said, zerolog.Nop())
+	if got := p.said.String(); got != "why" {
+		t.Errorf("of standard error is kept %q", got)
+	}
+}
+
+type torn struct{ text string }
+
+func (*torn) Await() error { return nil }
+
+func (s *torn) Read(b []byte) (int, error) {
+	n := copy(b, s.text)
+	if s.text = s.text[n:]; n == 0 {
+		return 0, os.ErrDeadlineExceeded
+	}
 	return n, nil
 }
