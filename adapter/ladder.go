@@ -183,7 +183,9 @@ func (r *forwardRound) goOnHere() error {
 	err := r.engine.succeed(r.ctx, r.up, r.req, r.caps, &r.token, local)
 	if errors.Is(err, errAway) { // another replica has it
 		r.climb.asked = r.engine.settings.Replica
-		r.climb.failed(err)
+		if r.climb.failed(err); r.climb.holder == "" {
+			r.climb.again = time.Now().Add(climbPause)
+		}
 		return nil
 	}
 	if err != nil {
@@ -201,8 +203,8 @@ func (e *Engine) succeed(ctx context.Context, up *upstream, req *Request, caps *
 	if c := e.calls.get(t.Call); c != nil {
 		return c.join(t.Round, req, r)
 	}
-	if !e.confirmed() {
-		return busDown()
+	if !e.confirmed() { // for a moment, or the round sees that it is an outage
+		return errAway
 	}
 	if e.draining.Load() && e.peered() {
 		return errAway
