@@ -149,6 +149,9 @@ func (r *registry) keepRecord(id [16]byte, rec *record) bool {
 	}
 	delete(r.away, id)
 	r.put(id, rec)
+	if rec.left != nil {
+		rec.left.backlog.fit(&r.settings)
+	}
 	return true
 }
 

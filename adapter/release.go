@@ -159,6 +159,7 @@ func (c *call) hush() {
 	c.x = nil
 	c.phase, c.forgotten = done, true // no other way leads from parked to an end that nobody hears of
 	c.err, c.elsewhere = errAway, true
+	c.closeBacklog()
 	if c.timer != nil {
 		c.timer.Stop()
 	}
@@ -190,9 +191,13 @@ func (r *registry) release(c *call, rec *record) bool {
 // mu is held.
 func (r *registry) put(id [16]byte, rec *record) {
 	if old := r.released[id]; old != nil {
+		r.unput(id, old)
 		defer old.session.Return(false)
 	}
 	r.released[id] = rec
+	if rec.left != nil {
+		r.stock.admit(&rec.left.backlog, rec.left.who)
+	}
 	heap.Push(&r.releasedQueue, releasedCall{id, rec.until})
 	if len(r.releasedQueue) > 2*len(r.released)+1024 { // most of it is of calls that have gone on
 		r.releasedQueue = r.releasedQueue[:0]
@@ -200,6 +205,14 @@ func (r *registry) put(id [16]byte, rec *record) {
 			r.releasedQueue = append(r.releasedQueue, releasedCall{id, rec.until})
 		}
 		heap.Init(&r.releasedQueue)
+	}
+}
+
+// unput takes a record off the books. mu is held.
+func (r *registry) unput(id [16]byte, rec *record) {
+	delete(r.released, id)
+	if rec.left != nil {
+		rec.left.backlog.leave()
 	}
 }
 
@@ -218,7 +231,7 @@ func (r *registry) take(id [16]byte) (rec *record, away bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if rec = r.released[id]; rec != nil {
-		delete(r.released, id)
+		r.unput(id, rec)
 		return rec, true
 	}
 	return nil, r.isAway(id)
@@ -248,7 +261,7 @@ func (r *registry) lapsed(now int64) []*record {
 		q := heap.Pop(&r.releasedQueue).(releasedCall)
 		// A call that went on and was let go again has another end.
 		if rec := r.released[q.id]; rec != nil && rec.until == q.until {
-			delete(r.released, q.id)
+			r.unput(q.id, rec)
 			late = append(late, rec)
 		}
 	}
