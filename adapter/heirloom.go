@@ -17,6 +17,7 @@ type heirloom struct {
 	handle  []byte    // an answer comes with less
 	token   []byte    // sealed: where it stands upstream, open questions, the transcript
 	names   []string  // keys that questions have had
+	visits  []string  // of open questions: the key, a zero byte, the server's id for the visit
 	backlog backlog   // what its client is yet to be told
 	who     principal // who is calling
 	bytes   int
@@ -51,6 +52,11 @@ func (c *call) heirloom() *heirloom {
 		return nil
 	}
 	h := &heirloom{handle: c.lasting.handle, token: c.engine.ring.Seal(nil, &t), names: c.names, who: caller(&c.key)}
+	for _, in := range c.inputs {
+		if in.elicitation != "" && c.task == nil {
+			h.visits = append(h.visits, in.Key+"\x00"+in.elicitation)
+		}
+	}
 	if f := c.lasting.following; f != nil {
 		h.backlog.first(slices.DeleteFunc(f.backlog.all(), func(p pending) bool { return p.isHandle() || p.key != "" && c.task != nil })...)
 	}
@@ -62,8 +68,8 @@ func (c *call) heirloom() *heirloom {
 
 func (h *heirloom) measure() {
 	h.bytes = len(h.handle) + len(h.token)
-	for _, name := range h.names {
-		h.bytes += len(name)
+	for _, text := range slices.Concat(h.names, h.visits) {
+		h.bytes += len(text)
 	}
 	for _, p := range h.backlog.waiting {
 		h.bytes += len(p.note) + len(p.key)
@@ -99,6 +105,9 @@ func (h *heirloom) append(dst *fields) {
 	for _, name := range h.names {
 		f.text('n', name)
 	}
+	for _, visit := range h.visits {
+		f.text('e', visit)
+	}
 	f.bytes('w', h.who[:])
 	for _, p := range h.backlog.all() {
 		switch {
@@ -125,6 +134,8 @@ func readHeirloom(b []byte) *heirloom {
 			h.token = bytes.Clone(f.value)
 		case 'n':
 			h.names = append(h.names, string(f.value))
+		case 'e':
+			h.visits = append(h.visits, string(f.value))
 		case 'w':
 			if len(f.value) == len(h.who) {
 				h.who = principal(f.value)
@@ -138,7 +149,7 @@ func readHeirloom(b []byte) *heirloom {
 		}
 	})
 	h.backlog.first(left...)
-	if h.measure(); !ok || h.token == nil || len(h.names) > maxNames || h.bytes > maxHeirloom {
+	if h.measure(); !ok || h.token == nil || len(h.names) > maxNames || len(h.visits) > maxNames || h.bytes > maxHeirloom {
 		return nil
 	}
 	return h
@@ -171,6 +182,13 @@ func (h *heirloom) restore(c *call, t *state.Token) {
 	c.estate.stands = true
 	c.names = slices.Clone(h.names)
 	c.lasting.behind = 0
+	for _, in := range c.inputs {
+		for _, visit := range h.visits {
+			if id, ok := strings.CutPrefix(visit, in.Key+"\x00"); ok {
+				in.elicitation = id
+			}
+		}
+	}
 	for i, n := range t.Asked {
 		c.asked[i] = int(n)
 	}

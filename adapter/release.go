@@ -22,6 +22,7 @@ type record struct {
 	until   int64     // Unix nanoseconds; not before its request states are refused
 	since   uint64    // since when the call is this replica's, in Unix nanoseconds
 	left    *heirloom // of a lasting call, or nil
+	vigil   *vigil    // likewise
 }
 
 // released says how a released call is found among others, oldest first.
@@ -130,7 +131,7 @@ func (c *call) releaseLasting() bool {
 	}
 	rec := &record{
 		session: s, request: c.x.Position().Request, asked: c.askedIDs(),
-		until: (until.Unix() + 2) * int64(time.Second), since: c.since, left: c.heirloom(),
+		until: (until.Unix() + 2) * int64(time.Second), since: c.since, left: c.heirloom(), vigil: c.vigil(),
 	}
 	if !c.engine.calls.release(c, rec) {
 		return false
@@ -195,6 +196,7 @@ func (r *registry) put(id [16]byte, rec *record) {
 		defer old.session.Return(false)
 	}
 	r.released[id] = rec
+	rec.expect()
 	if rec.left != nil {
 		r.stock.admit(&rec.left.backlog, rec.left.who)
 	}
@@ -211,6 +213,7 @@ func (r *registry) put(id [16]byte, rec *record) {
 // unput takes a record off the books. mu is held.
 func (r *registry) unput(id [16]byte, rec *record) {
 	delete(r.released, id)
+	rec.unexpect()
 	if rec.left != nil {
 		rec.left.backlog.leave()
 	}
