@@ -32,9 +32,13 @@ func newTasked(t *testing.T, name string) *tasked {
 	})
 	s.Handle(mcp.MethodListen, func(x *modernserver.Exchange) {
 		x.Notify(`{"jsonrpc":"2.0","method":"` + mcp.NotifyAcknowledged + `","params":{"_meta":{"` + mcp.MetaSubscriptionID + `":` + string(x.ID) + `},"notifications":` + x.Param("notifications") + `}}`)
+		ends := s.ends
+		if !strings.Contains(x.Param("notifications"), "taskIds") {
+			ends = nil
+		}
 		for {
 			select {
-			case id := <-s.ends:
+			case id := <-ends:
 				x.Notify(`{"jsonrpc":"2.0","method":"notifications/tasks","params":{"taskId":"` + id + `","status":"completed","result":{"by":"` + name + `"},"_meta":{"` + mcp.MetaSubscriptionID + `":` + string(x.ID) + `}}}`)
 			case <-x.Gone():
 				s.left <- struct{}{}
