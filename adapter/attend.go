@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/holdfast-mcp/holdfast/adapter/jsonrpc"
+	"github.com/holdfast-mcp/holdfast/adapter/legacy"
 	"github.com/holdfast-mcp/holdfast/adapter/mcp"
 )
 
@@ -29,7 +30,7 @@ func (c *call) attend(req *Request, r *callRound) error {
 	case mcp.MethodResume, mcp.MethodStatus, mcp.MethodAnswer, mcp.MethodCancel:
 		return c.attendFollower(req, r)
 	case mcp.MethodTaskGet:
-		if c.estate != nil && len(c.inputs) == 0 { // it came from another replica just now
+		if c.estate != nil && (len(c.inputs) == 0 || len(c.over) > 0) { // it came from another replica just now
 			c.goOnAlone(req)
 		}
 		r.outcome = c.look(req.Method)
@@ -193,7 +194,12 @@ func (c *call) goOnAlone(req *Request) {
 		c.lost(e.err)
 		return
 	}
-	c.creds = credentials(req)
+	c.goOnAs(credentials(req))
+}
+
+// goOnAs is goOnAlone with credentials, where the call can go on. mu is held.
+func (c *call) goOnAs(creds legacy.Credentials) {
+	c.creds = creds
 	c.unparkAlone()
 	again := c.lasting.again(nil)
 	_ = c.recover(again, c.attendant(again)) // it never fails

@@ -10,8 +10,8 @@ import (
 // -2 a gap of two.
 func (b *backlog) told() string {
 	var words []string
-	for len(b.waiting) > 0 {
-		switch p := b.take(); {
+	for p, ok := b.take(); ok; p, ok = b.take() {
+		switch {
 		case p.note != nil:
 			words = append(words, string(p.note))
 		case p.key != "":
@@ -21,6 +21,11 @@ func (b *backlog) told() string {
 		}
 	}
 	return strings.Join(words, " ")
+}
+
+func (b *backlog) taken() pending {
+	p, _ := b.take()
+	return p
 }
 
 func TestBacklogGivesWayToTheNewest(t *testing.T) {
@@ -64,7 +69,7 @@ func TestBacklogGivesWayToTheNewest(t *testing.T) {
 		"one alone is told to a client that is here": {9, 1, func(b *backlog, s *Settings, _ bool) { b.put([]byte("n1"), s, true) }, "n1"},
 		"but not kept once it has gone": {9, 1, func(b *backlog, s *Settings, here bool) {
 			b.put([]byte("n1"), s, true)
-			taken := []pending{b.take()}
+			taken := []pending{b.taken()}
 			b.put([]byte("n2"), s, true)
 			b.giveBack(taken, s, here)
 		}, "-2"},
@@ -72,7 +77,7 @@ func TestBacklogGivesWayToTheNewest(t *testing.T) {
 			b.put([]byte("n1"), s, here)
 			b.ask("k")
 			b.put([]byte("n2"), s, here)
-			taken := []pending{b.take(), b.take()}
+			taken := []pending{b.taken(), b.taken()}
 			b.put([]byte("n3"), s, here)
 			b.giveBack(taken, s, here)
 		}, "n1 ?k n2 n3"},
@@ -80,7 +85,7 @@ func TestBacklogGivesWayToTheNewest(t *testing.T) {
 			for _, n := range []string{"n1", "n2", "n3"} {
 				b.put([]byte(n), s, here)
 			}
-			gap, n2 := b.take(), b.take()
+			gap, n2 := b.taken(), b.taken()
 			b.put([]byte("n4"), s, here)
 			b.put([]byte("n5"), s, here) // n3 has given way
 			b.giveBack([]pending{gap, n2}, s, here)

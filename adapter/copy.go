@@ -40,7 +40,7 @@ func (c *call) appendCopy() []byte {
 	f.number('s', c.since)
 	f.bytes('o', appendEvent(&Event{Standing: c.look("")}))
 	if c.lasting.following != nil {
-		for _, p := range c.lasting.following.backlog.waiting {
+		for _, p := range c.lasting.following.backlog.all() {
 			if p.note != nil {
 				f.bytes('n', p.note)
 			}
@@ -200,8 +200,15 @@ func (r *registry) keepCopy(c *call) bool {
 	}
 	r.named[c.id] = c
 	delete(r.away, c.id)
+	r.stockUp(c)
 	r.mu.Unlock()
 	r.keep(c, size)
+	if !r.keeps(c) { // others have less
+		c.mu.Lock()
+		c.forget()
+		c.mu.Unlock()
+		return false
+	}
 	return true
 }
 
@@ -214,7 +221,7 @@ func (c *call) size() int64 {
 	if l := c.lasting; l != nil {
 		size += int64(len(l.handle))
 		if l.following != nil {
-			size += int64(l.following.backlog.bytes + len(l.following.short))
+			size += int64(l.following.backlog.size() + len(l.following.short))
 		}
 	}
 	return size

@@ -23,7 +23,7 @@ func testSettings() Settings {
 		ParkTTL: time.Hour, OutcomeTTL: time.Hour, MaxOutcomeBytes: 1 << 20,
 		MaxCalls: 1000, MaxParked: 1000, MaxParkedPerPrincipal: 1000, MaxRounds: 20, MaxInputs: 8, MaxState: 4096, Buffer: 16, BufferBytes: 1 << 20,
 		MaxListeners: 10, MaxListenersPerPrincipal: 10, MaxURIs: 10, MaxLasting: 1000, MaxLastingPerPrincipal: 1000,
-		MaxUndelivered: 8, MaxUndeliveredBytes: 4096,
+		MaxUndelivered: 8, MaxUndeliveredBytes: 4096, MaxUndeliveredOverall: 1 << 20,
 	}
 }
 
@@ -86,6 +86,7 @@ func (r *rig) end() {
 		r.t.Errorf("left over: %d rounds, %d parked of %d callers, %d live, %d named, %d kept of %d bytes",
 			n, c.parked, len(c.perCaller), len(c.live), len(c.named), c.kept.Len(), c.keptBytes)
 	}
+	r.checkStock("the end")
 	for _, up := range r.upstreams() {
 		if n := up.Server.Sessions(); n != 0 {
 			r.t.Errorf("%d sessions left", n)

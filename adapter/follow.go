@@ -125,7 +125,8 @@ func (c *call) beginFollowing(r *callRound) {
 	}
 	f := c.lasting.following
 	f.round, f.asked = r, nil
-	f.backlog.add(0, pending{}) // the handle
+	c.engine.calls.stock.admit(&f.backlog, caller(&c.key))
+	f.backlog.first(pending{}) // the handle
 	for _, n := range r.queue.waiting {
 		f.backlog.put(n, &c.engine.settings, true)
 	}
@@ -149,8 +150,8 @@ func (e *Engine) tooManyLast(ran bool) error {
 // secret reports whether nobody was told the handle, so that nobody else can have
 // the call. mu is held.
 func (f *following) secret() bool {
-	w := f.backlog.waiting
-	return len(w) > 0 && w[0].isHandle()
+	p, ok := f.backlog.next()
+	return ok && p.isHandle()
 }
 
 // followed returns what there is to tell to a client that follows. mu is held.
@@ -172,8 +173,11 @@ func (r *callRound) followed() (Event, error, bool) {
 	c.handIn(f.before)
 	// What is asked can be answered once the call goes on.
 	held := c.phase != done && (f.still || c.moving && len(c.inputs) > 0)
-	for !held && len(f.backlog.waiting) > 0 && len(r.unsure) < e.settings.MaxUndelivered {
-		p := f.backlog.take()
+	for !held && len(r.unsure) < e.settings.MaxUndelivered {
+		p, ok := f.backlog.take()
+		if !ok {
+			break
+		}
 		ev, ok := c.eventOf(p)
 		if !ok {
 			continue
@@ -182,7 +186,7 @@ func (r *callRound) followed() (Event, error, bool) {
 		return ev, nil, true
 	}
 	switch {
-	case !held && len(f.backlog.waiting) > 0:
+	case !held && f.backlog.left() > 0:
 	case c.phase != done && (e.letting.Load() && !r.remote || !r.hold.IsZero() && !time.Now().Before(r.hold)): // the client comes back, perhaps elsewhere
 		return Event{}, ErrEnded, true
 	case c.phase != done, r.remote && len(r.unsure) > 0: // or the outcome would end the round before the rest is known to be told
@@ -233,15 +237,4 @@ func (c *call) eventOf(p pending) (Event, bool) {
 // notify keeps a notification for a client that follows. mu is held.
 func (f *following) notify(c *call, note []byte) {
 	f.backlog.put(note, &c.engine.settings, f.round != nil)
-}
-
-// waiting is how much waits for a client that is away. mu is held.
-func (f *following) waiting() (n int) {
-	for _, p := range f.backlog.waiting {
-		n += p.lost
-		if p.lost == 0 {
-			n++
-		}
-	}
-	return n
 }

@@ -354,3 +354,69 @@ func TestPromptIsFollowed(t *testing.T) {
 	v.hear(t, "=A")
 	v.close()
 }
+
+// A token outlives what there is to tell by it. Who comes with that of a call that has
+// ended is told, while it is good, that nothing is kept any more, and then that it has
+// expired: never that it is none.
+func TestTokenOfAnEndedCallExpires(t *testing.T) {
+	r := newRig(t, func(s *Settings, _ *legacy.Settings, _ *rawserver.Settings) {
+		s.OutcomeTTL, s.ParkTTL = 50*time.Millisecond, 2*time.Second
+	})
+	steps := make(chan string, 16)
+	r.raw.Tool("t", stepwise(steps))
+	resumes := func(q query) (*Refusal, error) {
+		v, err := r.begin(q)
+		if err == nil {
+			_, _, err = v.finish()
+		}
+		var refusal *Refusal
+		if err != nil && !errors.As(err, &refusal) {
+			t.Fatal(err)
+		}
+		return refusal, err
+	}
+	// A call that its client follows, which is told the end.
+	v, handle := r.handleFirst(toolCall("t").followed(time.Second).with(func(q *query) { q.lasts = 3 * time.Second }))
+	steps <- "="
+	v.hear(t, "=")
+	v.close()
+	// And one whose client was let go with a request state, and does not come back
+	// before the end.
+	let := toolCall("t").with(func(q *query) { q.hold = time.Millisecond })
+	o := r.play(let)
+	c := r.calls.get(r.callOf(o))
+	steps <- "="
+	eventually(t, "the end", func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.phase == done
+	})
+	look := time.NewTicker(20 * time.Millisecond) // nothing happens when a token expires, in whole seconds
+	defer look.Stop()
+	for name, q := range map[string]query{"followed": ofFollower(mcp.MethodResume, handle), "let go": let.retry(o, "")} {
+		told := map[Reason]bool{}
+		for end := time.Now().Add(20 * time.Second); !told[ReasonStateExpired]; <-look.C {
+			refusal, err := resumes(q)
+			switch {
+			case time.Now().After(end):
+				t.Fatalf("%s: it has not expired: %v", name, err)
+			case err == nil && len(told) == 0: // the outcome is still kept
+			case err == nil:
+				t.Fatalf("%s: there is an outcome again", name)
+			case refusal.Reason == ReasonCallLost && refusal.MayHaveRun:
+			case refusal.Reason == ReasonStateExpired && strings.Contains(refusal.Detail, "has expired"):
+			default:
+				t.Fatalf("%s: told %v", name, refusal)
+			}
+			if err != nil {
+				told[refusal.Reason] = true
+			}
+		}
+		if !told[ReasonCallLost] && name == "followed" {
+			t.Errorf("%s: told %v", name, told)
+		}
+		if refusal, _ := resumes(q); refusal == nil || refusal.Reason != ReasonStateExpired {
+			t.Errorf("%s: told %v once it had expired", name, refusal)
+		}
+	}
+}

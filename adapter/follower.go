@@ -105,7 +105,7 @@ func (c *call) attendFollower(req *Request, r *callRound) error {
 // hold notes that the client has the handle, which is told no more. mu is held.
 func (f *following) hold() {
 	f.held = true
-	f.backlog.waiting = slices.DeleteFunc(f.backlog.waiting, pending.isHandle)
+	f.backlog.withdraw(pending.isHandle)
 }
 
 // answered takes the response to a question. One that comes twice has been taken.

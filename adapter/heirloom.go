@@ -17,7 +17,9 @@ type heirloom struct {
 	handle  []byte    // an answer comes with less
 	token   []byte    // sealed: where it stands upstream, open questions, the transcript
 	names   []string  // keys that questions have had
-	backlog []pending // what its client is yet to be told
+	visits  []string  // of open questions: the key, a zero byte, the server's id for the visit
+	backlog backlog   // what its client is yet to be told
+	who     principal // who is calling
 	bytes   int
 }
 
@@ -49,9 +51,14 @@ func (c *call) heirloom() *heirloom {
 	if !t.Valid() {
 		return nil
 	}
-	h := &heirloom{handle: c.lasting.handle, token: c.engine.ring.Seal(nil, &t), names: c.names}
+	h := &heirloom{handle: c.lasting.handle, token: c.engine.ring.Seal(nil, &t), names: c.names, who: caller(&c.key)}
+	for _, in := range c.inputs {
+		if in.elicitation != "" && c.task == nil {
+			h.visits = append(h.visits, in.Key+"\x00"+in.elicitation)
+		}
+	}
 	if f := c.lasting.following; f != nil {
-		h.backlog = slices.DeleteFunc(slices.Clone(f.backlog.waiting), func(p pending) bool { return p.isHandle() || p.key != "" && c.task != nil })
+		h.backlog.first(slices.DeleteFunc(f.backlog.all(), func(p pending) bool { return p.isHandle() || p.key != "" && c.task != nil })...)
 	}
 	if h.measure(); h.bytes > maxHeirloom {
 		return nil
@@ -61,10 +68,10 @@ func (c *call) heirloom() *heirloom {
 
 func (h *heirloom) measure() {
 	h.bytes = len(h.handle) + len(h.token)
-	for _, name := range h.names {
-		h.bytes += len(name)
+	for _, text := range slices.Concat(h.names, h.visits) {
+		h.bytes += len(text)
 	}
-	for _, p := range h.backlog {
+	for _, p := range h.backlog.waiting {
 		h.bytes += len(p.note) + len(p.key)
 	}
 }
@@ -98,7 +105,11 @@ func (h *heirloom) append(dst *fields) {
 	for _, name := range h.names {
 		f.text('n', name)
 	}
-	for _, p := range h.backlog {
+	for _, visit := range h.visits {
+		f.text('e', visit)
+	}
+	f.bytes('w', h.who[:])
+	for _, p := range h.backlog.all() {
 		switch {
 		case p.note != nil:
 			f.bytes('m', p.note)
@@ -114,6 +125,7 @@ func (h *heirloom) append(dst *fields) {
 // readHeirloom reads what append wrote, or returns nil.
 func readHeirloom(b []byte) *heirloom {
 	h := new(heirloom)
+	var left []pending
 	ok := readFields(b, func(f item) {
 		switch f.tag {
 		case 'H':
@@ -122,15 +134,22 @@ func readHeirloom(b []byte) *heirloom {
 			h.token = bytes.Clone(f.value)
 		case 'n':
 			h.names = append(h.names, string(f.value))
+		case 'e':
+			h.visits = append(h.visits, string(f.value))
+		case 'w':
+			if len(f.value) == len(h.who) {
+				h.who = principal(f.value)
+			}
 		case 'm':
-			h.backlog = append(h.backlog, pending{note: bytes.Clone(f.value)})
+			left = append(left, pending{note: bytes.Clone(f.value)})
 		case 'l':
-			h.backlog = append(h.backlog, pending{lost: int(min(f.number(), 1<<30))})
+			left = append(left, pending{lost: int(min(f.number(), 1<<30))})
 		case 'k':
-			h.backlog = append(h.backlog, pending{key: string(f.value)})
+			left = append(left, pending{key: string(f.value)})
 		}
 	})
-	if h.measure(); !ok || h.token == nil || len(h.names) > maxNames || h.bytes > maxHeirloom {
+	h.backlog.first(left...)
+	if h.measure(); !ok || h.token == nil || len(h.names) > maxNames || len(h.visits) > maxNames || h.bytes > maxHeirloom {
 		return nil
 	}
 	return h
@@ -163,6 +182,13 @@ func (h *heirloom) restore(c *call, t *state.Token) {
 	c.estate.stands = true
 	c.names = slices.Clone(h.names)
 	c.lasting.behind = 0
+	for _, in := range c.inputs {
+		for _, visit := range h.visits {
+			if id, ok := strings.CutPrefix(visit, in.Key+"\x00"); ok {
+				in.elicitation = id
+			}
+		}
+	}
 	for i, n := range t.Asked {
 		c.asked[i] = int(n)
 	}
@@ -170,7 +196,7 @@ func (h *heirloom) restore(c *call, t *state.Token) {
 	if f == nil {
 		return
 	}
-	f.backlog.giveBack(h.backlog, &c.engine.settings, false)
+	f.backlog.giveBack(h.backlog.all(), &c.engine.settings, false)
 	for _, in := range c.inputs {
 		f.asked = append(f.asked, strings.Clone(in.Key))
 	}

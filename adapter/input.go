@@ -52,7 +52,7 @@ func (c *call) ask(id []byte, method string, params []byte) {
 	in := c.newInput(id, method, params)
 	in.before = c.x.Before()
 	c.askedAsTask(in, params)
-	if c.sure() && (c.answerAgain(in) || in.hinted && c.answerEarly(in)) {
+	if c.sure() && (c.answerAgain(in) || in.hinted && c.answerEarly(in) || c.overBefore(in)) {
 		return
 	}
 	now := time.Now()

@@ -43,6 +43,7 @@ func (k *keepable) append(dst fields) fields {
 	f.bytes('a', k.rec.asked)
 	f.number('t', uint64(k.rec.until))
 	k.rec.left.append(&f)
+	k.rec.vigil.append(&f)
 	f.bytes('p', key.Principal[:])
 	f.bytes('x', key.Extra)
 	if key.Shared {
@@ -84,6 +85,15 @@ func (e *Engine) readKeepable(ctx context.Context, b []byte) (*keepable, error) 
 			k.rec.until = int64(f.number())
 		case 'L':
 			k.rec.left = readHeirloom(f.value)
+		case 'E', 'O':
+			if k.rec.vigil == nil {
+				k.rec.vigil = new(vigil)
+			}
+			if id := string(f.value[:min(len(f.value), maxKey)]); f.tag == 'E' {
+				k.rec.vigil.add(id)
+			} else {
+				k.rec.vigil.note(id)
+			}
 		case 'p':
 			if len(f.value) == len(key.Principal) {
 				key.Principal = principal(f.value)
@@ -149,6 +159,9 @@ func (r *registry) keepRecord(id [16]byte, rec *record) bool {
 	}
 	delete(r.away, id)
 	r.put(id, rec)
+	if rec.left != nil {
+		rec.left.backlog.fit(&r.settings)
+	}
 	return true
 }
 

@@ -94,7 +94,7 @@ func (r *registry) lapsed(now int64) []*record {
 		q := heap.Pop(&r.releasedQueue).(releasedCall)
 		// A call that went on and was let go again has another end.
 		if rec := r.released[q.id]; rec != nil && rec.until == q.until {
-			delete(r.released, q.id)
+			r.unput(q.id, rec)
 			late = append(late, rec)
 		}
 	}

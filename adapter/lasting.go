@@ -280,7 +280,7 @@ func (c *call) standing() *Standing {
 	l := c.lasting
 	s := &Standing{Handle: l.handle, Status: c.status(), Born: l.born, Changed: l.changed, TTL: l.ttl}
 	if l.following != nil {
-		s.Away, s.Waiting = l.following.away, l.following.waiting()
+		s.Away, s.Waiting = l.following.away, l.following.backlog.left()
 	}
 	switch {
 	case s.Status == mcp.TaskCancelled, s.Status == mcp.TaskFailed && c.result == nil:

@@ -408,3 +408,107 @@ func TestStoppingReplicaLetsGoOfRoundsAboutLastingCalls(t *testing.T) {
 		}
 	}
 }
+
+// Where the owner dies in the moment after its call has ended, before anybody has a
+// copy of what the client was told, the task has failed: it says so until its time is
+// over, wherever it is asked for, and never that there is no such task.
+func TestOutcomeWhoseOwnerDiesAtOnce(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 3, noEventIDs)
+	release := make(chan struct{})
+	f.raw.Tool("works", func(c *rawserver.Call) { <-release; c.Text("done") })
+	owner := f.rigs[0]
+	const ttl = 2 * time.Second
+	begun := owner.play(toolCall("works").with(func(q *query) { q.after, q.lasts = time.Millisecond, ttl })).handle(t)
+	born := begun.Standing.Born
+	owner.port().unplug() // so that no copy goes out
+	close(release)
+	owner.until(begun, mcp.TaskCompleted)
+	f.die(owner)
+	f.giveUp()
+	over := map[*rig]bool{}
+	look := time.NewTicker(20 * time.Millisecond) // nothing happens when a handle expires, in whole seconds
+	defer look.Stop()
+	for n := 0; len(over) < 2; n++ {
+		if <-look.C; time.Since(born) > ttl+20*time.Second {
+			t.Fatal("the handle has not expired")
+		}
+		for _, r := range f.rigs[1:] {
+			v, err := r.begin(about(mcp.MethodTaskGet, begun))
+			var o *Outcome
+			if err == nil {
+				o, _, err = v.finish()
+			}
+			var refusal *Refusal
+			switch {
+			case err == nil && o.Standing.Status == mcp.TaskFailed && !over[r]:
+				if !errors.As(o.Standing.Failure, &refusal) || refusal.Reason != ReasonCallLost && refusal.Reason != ReasonStateExpired || !refusal.MayHaveRun {
+					t.Fatalf("failed with %v", o.Standing.Failure)
+				}
+			case errors.As(err, &refusal) && refusal.Reason == ReasonStateExpired && n > 0 && time.Since(born) >= ttl:
+				over[r] = true
+			default:
+				t.Fatalf("after %v the task is %+v, %v", time.Since(born), o, err)
+			}
+		}
+	}
+	if n := f.raw.ToolCalls("works"); n != 1 {
+		t.Errorf("the tool was called %d times", n)
+	}
+}
+
+// Answers come in parts, and each part may come twice, also by another replica and
+// with another answer: the first one counts.
+func TestPartOfAnswersComesTwice(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 2)
+	ready := make(chan struct{})
+	f.raw.Tool("ask", func(c *rawserver.Call) {
+		<-ready
+		a, b := c.Start(mcp.MethodElicit, askFor("a")), c.Start(mcp.MethodElicit, askFor("b"))
+		first := a.Wait().Content("a")
+		c.Text(first + b.Wait().Content("b") + c.Ask(mcp.MethodElicit, askFor("c")).Content("c"))
+	})
+	begun := f.rigs[0].play(toolCall("ask").lasting()).handle(t)
+	close(ready)
+	var o *Outcome
+	for o = f.rigs[0].until(begun, mcp.TaskInputRequired); len(o.Inputs) < 2; o = f.rigs[0].play(about(mcp.MethodTaskGet, begun)) {
+	}
+	keys := map[string]string{}
+	for _, in := range o.Inputs {
+		for _, name := range []string{"a", "b"} {
+			if strings.Contains(string(in.Params), `"`+name+`"`) {
+				keys[name] = in.Key
+			}
+		}
+	}
+	part := func(at int, name, value string) {
+		t.Helper()
+		o := f.rigs[at].play(about(mcp.MethodTaskUpdate, begun).with(func(q *query) { q.responses = accept(keys[name], name, value) }))
+		if string(o.Result) != "{}" {
+			t.Errorf("acknowledged with %s", o.Result)
+		}
+	}
+	for at := range 2 {
+		part(at, "a", "A-"[at:at+1])
+		if o := f.rigs[at].play(about(mcp.MethodTaskGet, begun)); o.Standing.Status != mcp.TaskInputRequired || len(o.Inputs) != 1 || o.Inputs[0].Key != keys["b"] {
+			t.Fatalf("stands %v, and asks %+v", o.Standing.Status, o.Inputs)
+		}
+	}
+	part(1, "b", "B")
+	part(0, "b", "-")
+	part(1, "a", "-")
+	for o = f.rigs[0].until(begun, mcp.TaskInputRequired); !strings.Contains(string(o.Inputs[0].Params), `"c"`); o = f.rigs[0].until(begun, mcp.TaskInputRequired) {
+	}
+	part(0, "b", "-") // while something else is asked
+	keys["c"] = o.Inputs[0].Key
+	part(0, "c", "C")
+	part(1, "c", "-")
+	if got := f.rigs[1].until(begun, mcp.TaskCompleted).text(t); got != "ABC" {
+		t.Errorf("got %q", got)
+	}
+	part(0, "c", "-") // and when all is over
+	if got := f.posted(); len(got) != 3 {
+		t.Errorf("the server was answered %v", got)
+	}
+}

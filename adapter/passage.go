@@ -83,6 +83,9 @@ func (r *routeRound) read(up *upstream, p *legacy.Passage, until time.Time) (Eve
 	}
 	r.heard = time.Now()
 	if !a.IsResponse() {
+		if len(r.handles) > 0 {
+			return Event{Notification: r.withHandles(a.Text)}, nil
+		}
 		return Event{Notification: a.Text}, nil
 	}
 	o := &Outcome{Method: r.req.Method, Raw: true, Result: a.Result, Error: a.Error, Status: a.Status}

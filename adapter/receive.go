@@ -18,6 +18,10 @@ import (
 func (c *call) Receive(m *jsonrpc.Message, borrowed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if m.Method == mcp.NotifyElicitationCompleted && c.phase != done && (c.x == nil || c.moving) {
+		c.noteOver(m)
+		return
+	}
 	if c.phase == done || c.x == nil { // of an exchange that the call has left
 		if m.IsRequest() {
 			c.refuse(m.ID, "the call is over")
@@ -211,7 +215,7 @@ func missing(capability string) *Refusal {
 func (c *call) noted(m *jsonrpc.Message) {
 	switch {
 	case m.Method == mcp.NotifyElicitationCompleted:
-		c.completed(jsonrpc.Get(m.Params, "elicitationId"))
+		c.completed(completedID(m))
 	case c.task.isOf(m.Params):
 		c.task.read(m.Params)
 		c.heard = time.Now()

@@ -25,8 +25,11 @@ type registry struct {
 	keptBytes int64
 	shelfOf   map[principal]*shelf // of the kept ones
 	shelves   shelves
+	late      []*call       // dropped, and to be forgotten once they are not busy
 	idle      chan struct{} // closed when no running call is left, or nil
 	allIdle   func() bool   // and no parked one either, and every outcome was told
+
+	stock stock // of what the clients of lasting calls are yet to be told
 
 	released         map[[16]byte]*record
 	releasedQueue    releasedQueue
@@ -43,6 +46,7 @@ func (r *registry) init(s Settings) {
 	r.shelfOf = make(map[principal]*shelf)
 	r.released = make(map[[16]byte]*record)
 	r.away = make(map[[16]byte]struct{})
+	r.stock.init(s.MaxUndeliveredOverall)
 }
 
 // watch remembers a call that lasts, for Shutdown.
@@ -73,9 +77,10 @@ func (r *registry) adopt(c *call) (other *call, err error) {
 	}
 	if c.lasting != nil {
 		r.endureLocked(c)
+		r.stockUp(c)
 	}
 	if rec := r.released[c.id]; rec != nil { // it came from elsewhere just now
-		delete(r.released, c.id)
+		r.unput(c.id, rec)
 		rec.session.Return(false)
 	}
 	return nil, nil
@@ -140,18 +145,42 @@ func (r *registry) keep(c *call, bytes int64) {
 	r.shelve(c)
 	var old []*call
 	for r.keptBytes > r.settings.MaxOutcomeBytes && r.kept.Len() > 0 {
-		o := r.shelves[0].calls.Front().Value.(*call)
+		o := r.shelves[0].items.Front().Value.(*call)
 		old = append(old, o)
 		r.drop(o)
 	}
 	r.mu.Unlock()
 	for _, o := range old {
-		// No waiting for a lock under a lock: a call that is busy just now forgets
-		// when its time is over.
-		if o != c && o.mu.TryLock() {
+		switch {
+		case o == c: // its rounds are told the outcome all the same
+		case o.mu.TryLock():
 			o.forget()
 			o.mu.Unlock()
+		default: // no waiting for a lock under a lock
+			r.mu.Lock()
+			r.late = append(r.late, o)
+			r.mu.Unlock()
 		}
+	}
+}
+
+// keeps reports whether the outcome of a call that is done is kept.
+func (r *registry) keeps(c *call) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return c.keptAt != nil
+}
+
+// forgetLate forgets the calls that were busy when their outcomes gave way.
+func (r *registry) forgetLate() {
+	r.mu.Lock()
+	late := r.late
+	r.late = nil
+	r.mu.Unlock()
+	for _, c := range late {
+		c.mu.Lock()
+		c.forget()
+		c.mu.Unlock()
 	}
 }
 
@@ -202,6 +231,7 @@ func (e *Engine) expire() {
 			for _, c := range r.over(now) {
 				r.forget(c)
 			}
+			r.forgetLate()
 			e.expireReleased(now)
 			live = e.copyAnew(live)
 		}
@@ -310,6 +340,7 @@ func (r *registry) close() {
 	for _, c := range kept {
 		r.forget(c)
 	}
+	r.forgetLate()
 }
 
 // settle is the end of a call: it comes off the books, or is kept for a retry
@@ -343,6 +374,7 @@ func (c *call) settle(was phase) {
 		c.until = l.until
 	}
 	r.keep(c, c.size())
+	c.dropUntold()
 	c.copyOutcome()
 	c.early, c.stat, c.names, c.inputs, c.creds, c.stop = responses{}, nil, nil, nil, nil, nil
 	c.transcript, c.known, c.carried, c.estate, c.fallback, c.withdrawn = nil, nil, nil, nil, nil, nil
@@ -358,8 +390,6 @@ func notKept() error {
 // forget lets go of the outcome. mu is held.
 func (c *call) forget() {
 	c.forgotten = true
-	if c.lasting != nil && c.lasting.following != nil {
-		c.lasting.following.backlog = backlog{}
-	}
+	c.closeBacklog()
 	c.result, c.err = nil, notKept() // for rounds that have joined and not been told yet
 }

@@ -158,6 +158,9 @@ func TestKeptOutcomesAreBounded(t *testing.T) {
 	if r.kept.Len() != 0 || len(r.named) != 0 {
 		t.Error("outcomes are left at the end")
 	}
+	if !b.forgotten {
+		t.Error("a call that was busy when it was let go is not forgotten")
+	}
 }
 
 func TestRegistryWaitsForRunningCalls(t *testing.T) {

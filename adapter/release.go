@@ -22,6 +22,7 @@ type record struct {
 	until   int64     // Unix nanoseconds; not before its request states are refused
 	since   uint64    // since when the call is this replica's, in Unix nanoseconds
 	left    *heirloom // of a lasting call, or nil
+	vigil   *vigil    // likewise
 }
 
 // released says how a released call is found among others, oldest first.
@@ -130,7 +131,7 @@ func (c *call) releaseLasting() bool {
 	}
 	rec := &record{
 		session: s, request: c.x.Position().Request, asked: c.askedIDs(),
-		until: (until.Unix() + 2) * int64(time.Second), since: c.since, left: c.heirloom(),
+		until: (until.Unix() + 2) * int64(time.Second), since: c.since, left: c.heirloom(), vigil: c.vigil(),
 	}
 	if !c.engine.calls.release(c, rec) {
 		return false
@@ -159,6 +160,7 @@ func (c *call) hush() {
 	c.x = nil
 	c.phase, c.forgotten = done, true // no other way leads from parked to an end that nobody hears of
 	c.err, c.elsewhere = errAway, true
+	c.closeBacklog()
 	if c.timer != nil {
 		c.timer.Stop()
 	}
@@ -190,9 +192,14 @@ func (r *registry) release(c *call, rec *record) bool {
 // mu is held.
 func (r *registry) put(id [16]byte, rec *record) {
 	if old := r.released[id]; old != nil {
+		r.unput(id, old)
 		defer old.session.Return(false)
 	}
 	r.released[id] = rec
+	rec.expect()
+	if rec.left != nil {
+		r.stock.admit(&rec.left.backlog, rec.left.who)
+	}
 	heap.Push(&r.releasedQueue, releasedCall{id, rec.until})
 	if len(r.releasedQueue) > 2*len(r.released)+1024 { // most of it is of calls that have gone on
 		r.releasedQueue = r.releasedQueue[:0]
@@ -200,6 +207,15 @@ func (r *registry) put(id [16]byte, rec *record) {
 			r.releasedQueue = append(r.releasedQueue, releasedCall{id, rec.until})
 		}
 		heap.Init(&r.releasedQueue)
+	}
+}
+
+// unput takes a record off the books. mu is held.
+func (r *registry) unput(id [16]byte, rec *record) {
+	delete(r.released, id)
+	rec.unexpect()
+	if rec.left != nil {
+		rec.left.backlog.leave()
 	}
 }
 
@@ -218,7 +234,7 @@ func (r *registry) take(id [16]byte) (rec *record, away bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if rec = r.released[id]; rec != nil {
-		delete(r.released, id)
+		r.unput(id, rec)
 		return rec, true
 	}
 	return nil, r.isAway(id)

@@ -271,7 +271,8 @@ func TestHeirloomIsOfItsCall(t *testing.T) {
 	}
 	seal := func(t state.Token) []byte { return r.ring.Seal(nil, &t) }
 	asked := token(id, 1)
-	whole := &heirloom{handle: seal(token(id, 1)), token: seal(token(id, 0)), names: []string{"n"}, backlog: []pending{{note: []byte("{}")}, {lost: 3}, {key: "k"}}}
+	whole := &heirloom{handle: seal(token(id, 1)), token: seal(token(id, 0)), names: []string{"n"}, who: principal{7}}
+	whole.backlog.first(pending{note: []byte("{}")}, pending{lost: 3}, pending{key: "k"})
 	whole.measure()
 	var f fields
 	whole.append(&f)

@@ -157,6 +157,7 @@ func (r *rig) checkEmpty() {
 		r.t.Errorf("%s: left over: %d rounds, %d parked of %d callers, %d live, %d named, %d kept of %d bytes, %d released", r.settings.Replica,
 			n, c.parked, len(c.perCaller), len(c.live), len(c.named), c.kept.Len(), c.keptBytes, len(c.released))
 	}
+	r.checkStock("the end")
 	if n := r.upstreams()["up"].Server.Sessions(); n != 0 {
 		r.t.Errorf("%s: %d sessions left", r.settings.Replica, n)
 	}

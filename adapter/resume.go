@@ -66,6 +66,9 @@ func (e *Engine) reclaim(up *upstream, req *Request, caps *mcp.Capabilities, t *
 	if err != nil && rec != nil && e.calls.keepRecord(t.Call, rec) {
 		return err // the same retry may come again
 	}
+	if err == nil && rec != nil {
+		c.keepVigil(rec)
+	}
 	if err == nil {
 		err = c.join(t.Round, req, r)
 	}

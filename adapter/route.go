@@ -33,7 +33,11 @@ type routeRound struct {
 
 	state *state.Token // of a modern server's request state that is sealed in one of ours; else nil
 	fresh bool         // the request goes out without request state and answers: it runs again
-	owner *callRound   // that had the request before, and counts as the round; else nil
+	at    *upstream    // the only endpoint that it is for, or nil
+	// handles are the ids by which a listener's client knows a modern server's tasks,
+	// raw, by those that the server knows.
+	handles map[string][]byte
+	owner   *callRound // that had the request before, and counts as the round; else nil
 
 	past   []*upstream // endpoints that could not serve it
 	first  *upstream   // the endpoint to begin with, or nil
@@ -81,6 +85,15 @@ func (e *Engine) beginRoute(g *group, req *Request, caps *mcp.Capabilities) (Rou
 		if up != nil {
 			r.cancel()
 			return e.beginLegacy(up, req, caps, false)
+		}
+	}
+	if req.Method == mcp.MethodListen && g.only == nil {
+		if tasks, err := r.sortTasks(); err != nil || tasks != nil && len(tasks.endpoints) > 0 {
+			r.cancel()
+			if err != nil {
+				return nil, err
+			}
+			return e.beginFan(r, tasks)
 		}
 	}
 	if err := r.count(); err != nil {
@@ -149,6 +162,9 @@ func (r *routeRound) order() []*upstream {
 		return nil
 	}
 	order := r.group.order(&r.key)
+	if r.at != nil {
+		order = []*upstream{r.at}
+	}
 	if len(r.past) > 0 {
 		order = slices.DeleteFunc(slices.Clone(order), func(up *upstream) bool { return slices.Contains(r.past, up) })
 	}

@@ -28,13 +28,14 @@ type Settings struct {
 	MaxReleased            int // parked calls whose streams were let go
 	MaxLasting             int // calls that outlive their clients' connections, overall
 	MaxLastingPerPrincipal int
-	MaxUndelivered         int // notifications kept for the client of a lasting call that is away,
-	MaxUndeliveredBytes    int // and their bytes
-	MaxRounds              int // of one call
-	MaxInputs              int // open input requests of one call
-	MaxState               int // bytes of a request state's text
-	Buffer                 int // notifications that a slow client may lag behind,
-	BufferBytes            int // and their bytes
+	MaxUndelivered         int   // notifications kept for the client of a lasting call that is away,
+	MaxUndeliveredBytes    int   // and their bytes
+	MaxUndeliveredOverall  int64 // bytes of those of all such calls
+	MaxRounds              int   // of one call
+	MaxInputs              int   // open input requests of one call
+	MaxState               int   // bytes of a request state's text
+	Buffer                 int   // notifications that a slow client may lag behind,
+	BufferBytes            int   // and their bytes
 
 	Scope     Scope
 	Anonymous Anonymous

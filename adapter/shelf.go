@@ -5,15 +5,17 @@ import (
 	"container/list"
 )
 
-// shelf is where the kept outcomes of one caller are. Who has the most loses the
-// oldest first when there are too many: one caller's results do not push out those
-// that others were promised.
+// shelf is where the kept outcomes of one caller are, or the backlogs of one. Who has
+// the most loses the oldest first when there are too many: one caller's results do not
+// push out those that others were promised.
 type shelf struct {
 	caller principal
-	calls  list.List // oldest first
+	items  list.List // oldest first
 	bytes  int64
 	at     int // in shelves
 }
+
+func newShelf(who principal) *shelf { return &shelf{caller: who} }
 
 // shelves is a heap: who has the most is the first.
 type shelves []*shelf
@@ -46,11 +48,11 @@ func (r *registry) shelve(c *call) {
 	who := caller(&c.key)
 	s := r.shelfOf[who]
 	if s == nil {
-		s = &shelf{caller: who}
+		s = newShelf(who)
 		r.shelfOf[who] = s
 		heap.Push(&r.shelves, s)
 	}
-	c.shelf, c.shelvedAt = s, s.calls.PushBack(c)
+	c.shelf, c.shelvedAt = s, s.items.PushBack(c)
 	s.bytes += c.keptBytes
 	heap.Fix(&r.shelves, s.at)
 }
@@ -58,9 +60,9 @@ func (r *registry) shelve(c *call) {
 // unshelve undoes shelve. mu is held.
 func (r *registry) unshelve(c *call) {
 	s := c.shelf
-	s.calls.Remove(c.shelvedAt)
+	s.items.Remove(c.shelvedAt)
 	c.shelf, c.shelvedAt = nil, nil
-	if s.bytes -= c.keptBytes; s.calls.Len() > 0 {
+	if s.bytes -= c.keptBytes; s.items.Len() > 0 {
 		heap.Fix(&r.shelves, s.at)
 		return
 	}

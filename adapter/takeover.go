@@ -264,6 +264,10 @@ func (c *call) takeOver(ctx context.Context, left *estate, answered []answer, r 
 	r.served = ServedTakenOver
 	over, elsewhere := c.phase == done, c.elsewhere
 	c.heard, c.parkAt, c.moving = time.Now(), time.Now(), false
+	if !over {
+		c.unexpect() // the exchange hears it
+		c.catchUp()
+	}
 	if len(answered) > 0 {
 		c.parkAt = c.parkAt.Add(c.engine.settings.Gather)
 	}
@@ -373,6 +377,7 @@ func (c *call) replay(ctx context.Context, s *legacy.Session, left *estate, text
 	}
 	c.fallback, c.resent, c.retried = left, true, false
 	c.unwatchTask()
+	c.unexpect()
 	c.task, c.callID = nil, 0
 	if c.phase != done {
 		c.phase = starting // as enter would for a request that has met no session

@@ -89,17 +89,34 @@ func (c *call) giveBack(r *callRound) {
 	}
 	f.backlog.giveBack(slices.DeleteFunc(r.unsure, over), &c.engine.settings, f.round != nil)
 	r.unsure = nil
+	c.dropUntold()
 }
 
 // tellAgain has open questions told again to whoever follows next. mu is held.
 func (c *call) tellAgain() {
 	f := c.lasting.following
-	again := 0
+	waiting := f.backlog.all()
+	var again []pending
 	for _, key := range f.asked {
-		if !slices.ContainsFunc(f.backlog.waiting, func(p pending) bool { return p.key == key }) {
-			f.backlog.add(again, pending{key: key})
-			again++
+		if !slices.ContainsFunc(waiting, func(p pending) bool { return p.key == key }) {
+			again = append(again, pending{key: key})
 		}
+	}
+	f.backlog.first(again...)
+}
+
+// dropUntold forgets what nobody comes back for: of a call that was cancelled, and of
+// one whose outcome is not kept. mu is held.
+func (c *call) dropUntold() {
+	if l := c.lasting; c.phase == done && l != nil && l.following != nil && l.following.round == nil && (l.cancelled || !c.engine.calls.keeps(c)) {
+		c.closeBacklog()
+	}
+}
+
+// closeBacklog forgets what the client was yet to be told. mu is held.
+func (c *call) closeBacklog() {
+	if c.lasting != nil && c.lasting.following != nil {
+		c.lasting.following.backlog.close()
 	}
 }
 
@@ -174,7 +191,7 @@ func (f *following) askAnew(c *call) {
 	}
 	before := len(f.asked)
 	if f.asked = slices.DeleteFunc(f.asked, over); len(f.asked) < before {
-		f.backlog.waiting = slices.DeleteFunc(f.backlog.waiting, func(p pending) bool { return p.key != "" && over(p.key) })
+		f.backlog.withdraw(func(p pending) bool { return p.key != "" && over(p.key) })
 	}
 	if c.phase == done {
 		return

@@ -221,6 +221,7 @@ func (c *call) surrender() {
 	c.result, c.err = nil, errAway // whoever has the call says how it ended
 	c.elsewhere = true
 	c.restart, c.forgotten, c.estate = false, true, nil
+	c.closeBacklog()
 	c.inputs, c.withdrawn, c.transcript, c.names, c.early, c.creds, c.stat = nil, nil, nil, nil, responses{}, nil, nil
 	c.wake()
 }

@@ -42,6 +42,9 @@ func (c *call) visit(e *jsonrpc.Error) {
 			c.visited = slices.Delete(c.visited, i, i+1) // the visit was over before the error came
 			continue
 		}
+		if c.wasOver(id) {
+			continue
+		}
 		in := c.newInput(nil, mcp.MethodElicit, withURLMode(list.Value()))
 		consented = consented && id != "" && slices.Contains(c.consented, id)
 		c.inputs = append(c.inputs, in)
@@ -77,9 +80,8 @@ func elicitationID(params []byte) string {
 
 // completed: the visit that an elicitationId names is over, and with it the
 // question. mu is held.
-func (c *call) completed(raw []byte) {
-	id, _ := jsonrpc.Unquote(raw)
-	if id = id[:min(len(id), maxKey)]; id == "" || !c.sure() {
+func (c *call) completed(id string) {
+	if id == "" || !c.sure() {
 		return
 	}
 	mine := false
@@ -88,11 +90,7 @@ func (c *call) completed(raw []byte) {
 			return false
 		}
 		mine = true
-		if in.id != nil { // who has done it has consented
-			r := response{value: []byte(`{"action":"accept"}`), ours: true}
-			c.record(in, r)
-			c.give(in, r)
-		}
+		c.answerVisited(in)
 		return true
 	})
 	switch {
@@ -101,6 +99,16 @@ func (c *call) completed(raw []byte) {
 		c.wake()
 	case slices.Contains(c.consented, id) && !slices.Contains(c.visited, id):
 		c.visited = append(c.visited, id)
+	}
+}
+
+// answerVisited answers a question whose visit is over: who has done it has
+// consented. mu is held.
+func (c *call) answerVisited(in *input) {
+	if in.id != nil {
+		r := response{value: []byte(`{"action":"accept"}`), ours: true}
+		c.record(in, r)
+		c.give(in, r)
 	}
 }
 
@@ -164,5 +172,9 @@ func (c *call) unexpect() {
 	if c.expects != nil {
 		c.expects.Ignore(c)
 		c.expects = nil
+	}
+	if c.lent != nil {
+		c.lent.Return(false)
+		c.lent = nil
 	}
 }

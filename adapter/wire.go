@@ -255,7 +255,9 @@ func (s *Standing) take(f item) {
 		s.Waiting = int(min(f.number(), math.MaxInt32))
 	case 'F':
 		var to away
-		if _, s.Failure = readEvent(f.value); errors.Is(s.Failure, errWire) || errors.As(s.Failure, &to) {
+		_, s.Failure = readEvent(f.value)
+		switch why := s.Failure; { // no call has failed with a word between replicas
+		case errors.Is(why, errWire), errors.Is(why, errReady), errors.Is(why, ErrEnded), errors.As(why, &to):
 			s.Failure = refuse(ReasonInternal, "")
 		}
 	}

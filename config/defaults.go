@@ -90,7 +90,7 @@ func Defaults() *Config {
 			ResumeToken:       Polled{Enabled: true, After: 20 * time.Second},
 			Resumable: Resumable{
 				Enabled: true, Capabilities: []string{"elicitation", "sampling"},
-				MaxWait: 5 * time.Minute, MaxMessages: 256, MaxBytes: 256 << 10,
+				MaxWait: 5 * time.Minute, MaxMessages: 256, MaxBytes: 256 << 10, MaxTotalBytes: 64 << 20,
 			},
 			Tasks: Tasks{
 				Enabled: true, Required: TasksServe, After: 20 * time.Second, TTL: time.Hour, Poll: time.Second,

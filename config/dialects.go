@@ -47,11 +47,12 @@ type Polled struct {
 
 // Resumable is a dialect whose clients may lose their streams and go on with them.
 type Resumable struct {
-	Enabled      bool          `koanf:"enabled" doc:"whether clients may speak it"`
-	Capabilities []string      `koanf:"capabilities" form:"capability" doc:"what a client can be asked that declares no capabilities"`
-	MaxWait      time.Duration `koanf:"max_wait" min:"10ms" max:"24h" doc:"how long a client may be away before its request is cancelled, rounded up to seconds"`
-	MaxMessages  int           `koanf:"max_messages" min:"1" max:"1000000" doc:"notifications kept for a client that is away; of more, the oldest give way, and the client is told how many"`
-	MaxBytes     Size          `koanf:"max_bytes" min:"1KiB" max:"1GiB" doc:"of them, the bytes"`
+	Enabled       bool          `koanf:"enabled" doc:"whether clients may speak it"`
+	Capabilities  []string      `koanf:"capabilities" form:"capability" doc:"what a client can be asked that declares no capabilities"`
+	MaxWait       time.Duration `koanf:"max_wait" min:"10ms" max:"24h" doc:"how long a client may be away before its request is cancelled, rounded up to seconds"`
+	MaxMessages   int           `koanf:"max_messages" min:"1" max:"1000000" doc:"notifications kept for a client that is away; of more, the oldest give way, and the client is told how many"`
+	MaxBytes      Size          `koanf:"max_bytes" min:"1KiB" max:"1GiB" doc:"of them, the bytes"`
+	MaxTotalBytes Size          `koanf:"max_total_bytes" min:"64KiB" max:"1TiB" doc:"size of the notifications that are kept for all such clients; of who has the most, the oldest give way, and the client is told how many"`
 }
 
 // Tasks are the extension io.modelcontextprotocol/tasks.

@@ -233,9 +233,10 @@ func newEngine(ctx context.Context, c *config.Config, environ []string, guard *c
 		Buffer: c.Stream.Buffer, BufferBytes: int(c.Stream.BufferBytes),
 		MaxLasting: c.Dialects.Tasks.Max, MaxLastingPerPrincipal: c.Dialects.Tasks.MaxPerPrincipal,
 		MaxUndelivered: c.Dialects.Resumable.MaxMessages, MaxUndeliveredBytes: int(c.Dialects.Resumable.MaxBytes),
-		LastingOnly:  c.Dialects.Tasks.Enabled && c.Dialects.Tasks.Required == config.TasksRefuse,
-		Extensions:   extensions(&c.Dialects, spoken),
-		MaxListeners: c.Listeners.Max, MaxListenersPerPrincipal: c.Listeners.MaxPerPrincipal, MaxURIs: c.Listeners.MaxURIs,
+		MaxUndeliveredOverall: int64(c.Dialects.Resumable.MaxTotalBytes),
+		LastingOnly:           c.Dialects.Tasks.Enabled && c.Dialects.Tasks.Required == config.TasksRefuse,
+		Extensions:            extensions(&c.Dialects, spoken),
+		MaxListeners:          c.Listeners.Max, MaxListenersPerPrincipal: c.Listeners.MaxPerPrincipal, MaxURIs: c.Listeners.MaxURIs,
 	}
 	switch c.Sessions.Scope {
 	case config.ScopeShared:
