@@ -2,6 +2,7 @@ package bus
 
 import (
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -58,6 +59,24 @@ func TestClusterOfThree(t *testing.T) {
 	}
 	if p[0].Since.After(time.Now()) || time.Since(p[0].Since) > patience {
 		t.Errorf("peer is up since %s", p[0].Since)
+	}
+}
+
+// What is announced is told long before the next heartbeat is due.
+func TestAnnounce(t *testing.T) {
+	var about atomic.Value
+	about.Store([]byte("0"))
+	all := cluster(t, 2, func(_ int, s *Settings) {
+		s.OwnerTimeout = 2 * time.Minute
+		s.About = func() []byte { return about.Load().([]byte) }
+	})
+	for _, news := range []string{"1", "2", "3"} { // the first may come with what replicas say that have just met
+		about.Store([]byte(news))
+		all[0].Announce()
+		await(t, "what was announced", func() bool {
+			p := all[1].Peers()
+			return len(p) == 1 && string(p[0].About) == news
+		})
 	}
 }
 
