@@ -422,7 +422,11 @@ func readEvent(message []byte) (Event, error) {
 			}
 		}
 	case formReady:
-		return Event{}, errReady
+		var r ready
+		if !readFields(rest, func(f item) { r.harmless = r.harmless || f.tag == 's' && f.number() != 0 }) {
+			return Event{}, errWire
+		}
+		return Event{}, r
 	case formAway:
 		var to away
 		if !readFields(rest, func(f item) {
