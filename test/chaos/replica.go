@@ -213,6 +213,9 @@ func (r *Replica) files() (map[string]int, error) {
 			continue // closed meanwhile
 		}
 		kind, _, _ := strings.Cut(to, ":")
+		if to == r.log.Name() {
+			kind = "log"
+		}
 		kinds[kind]++
 	}
 	return kinds, nil
