@@ -173,9 +173,13 @@ func (c *call) settleUp(peered bool) {
 		c.leaveRun()
 		handed = true
 	}
+	reason := &Refusal{Reason: ReasonShutdown, Detail: "this replica is stopping", MayHaveRun: true, RetryAfter: time.Second}
+	if c.lasting != nil { // others tell it from a copy, and trying again is of no use
+		reason = &Refusal{Reason: ReasonCallLost, Detail: "the replica that held the call has stopped", MayHaveRun: true}
+	}
 	c.mu.Unlock()
 	if !handed {
-		c.end(&Refusal{Reason: ReasonShutdown, Detail: "this replica is stopping", MayHaveRun: true, RetryAfter: time.Second}, "the proxy is stopping")
+		c.end(reason, "the proxy is stopping")
 	}
 }
 

@@ -251,7 +251,7 @@ func TestDrainEndsLastingCalls(t *testing.T) {
 	awaitStop(t, f.drain(f.rigs[0], 2*time.Second))
 	o := f.rigs[1].until(begun, mcp.TaskFailed)
 	var refusal *Refusal
-	if !errors.As(o.Standing.Failure, &refusal) || refusal.Reason != ReasonShutdown && refusal.Reason != ReasonCallLost {
+	if !errors.As(o.Standing.Failure, &refusal) || refusal.Reason != ReasonCallLost {
 		t.Errorf("failed with %v", o.Standing.Failure)
 	}
 	eventually(t, "the server to be told", func() bool { return len(f.raw.Cancelled()) == 1 })
