@@ -146,9 +146,9 @@ const few = 8
 // serve.
 const lull = 25 * time.Second
 
-// leftOver says what the server has too much of after all replicas have
-// stopped. What killed replicas left there expires.
-func (s *Server) leftOver(ctx context.Context, tally *Tally) (broken []string) {
+// leftOver says what the server has too much of after all replicas have stopped.
+// Sessions that may be left there expire.
+func (s *Server) leftOver(ctx context.Context, c *custody, held []*session, tally *Tally) (broken []string) {
 	conns, sessions, running := s.Left()
 	for give := time.Now().Add(2 * time.Second); conns > 0 && time.Now().Before(give) && sleep(ctx, 20*time.Millisecond); {
 		conns, sessions, running = s.Left()
@@ -157,7 +157,7 @@ func (s *Server) leftOver(ctx context.Context, tally *Tally) (broken []string) {
 		broken = append(broken, fmt.Sprintf("%d connections to the server after all replicas have stopped", conns))
 	}
 	tally.event("after all replicas have stopped: %d sessions and %d executions at the server", sessions, running)
-	tally.orphans(sessions)
+	broken = append(broken, s.leftSessions(c, held, tally)...)
 	for give := time.Now().Add(2 * orphanTTL); sessions+running > 0 && time.Now().Before(give) && sleep(ctx, 50*time.Millisecond); {
 		_, sessions, running = s.Left()
 	}

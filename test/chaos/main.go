@@ -261,11 +261,13 @@ func (t *trial) wind(ctx context.Context, fleet *Fleet, before rests) {
 	server, mode := fleet.server, fleet.Mode
 	defer server.Close()
 	broken := fleet.leftOver(ctx, before)
+	fleet.custody.settle(ctx)
+	held := server.Held()
 	if err := fleet.Lower(); err != nil {
 		broken = append(broken, err.Error())
 	}
 	broken = append(broken, fleet.processesLeft(ctx)...)
-	broken = append(broken, server.leftOver(ctx, t.tally)...)
+	broken = append(broken, server.leftOver(ctx, fleet.custody, held, t.tally)...)
 	for _, text := range broken {
 		t.breaks(mode + ": " + text)
 	}
