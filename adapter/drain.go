@@ -169,7 +169,7 @@ func (c *call) settleUp(peered bool) {
 		c.park(c.rounds[0])
 	}
 	handed := peered && (c.release() || c.releaseLasting()) || c.phase == done
-	if peered && !handed && c.phase == parked && c.lasting == nil && c.transferable() {
+	if peered && !handed && (c.phase == parked && c.lasting == nil && c.transferable() || c.handleRuns()) {
 		c.leaveRun()
 		handed = true
 	}
@@ -183,7 +183,7 @@ func (c *call) settleUp(peered bool) {
 	}
 }
 
-// leaveRun ends what a parked call has at the server, where it runs again
+// leaveRun ends what a call has at the server, where it runs again
 // elsewhere. A retry that still comes here is not told that the call is over. mu
 // is held.
 func (c *call) leaveRun() {

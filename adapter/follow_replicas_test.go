@@ -183,6 +183,34 @@ func TestFollowedCallRunsAgain(t *testing.T) {
 	v.close()
 }
 
+// So it is where its replica stops, and has waited for its end as long as it may.
+func TestFollowedCallRunsAgainAfterADrain(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 2, noEventIDs, replaying(ReplayAlways))
+	first := make(chan struct{}, 1)
+	first <- struct{}{}
+	f.raw.Tool("t", func(c *rawserver.Call) {
+		select {
+		case <-first:
+			<-c.Cancelled()
+		default:
+			c.Progress(1, 2)
+			c.Text(c.Argument("a"))
+		}
+	})
+	v, handle := f.rigs[0].handleFirst(toolCall("t").followed(time.Hour).with(func(q *query) { q.params += `,"arguments":{"a":"A"}` }))
+	v.nothing(t)
+	v.Gone()
+	v.close()
+	w := f.rigs[1].mustBegin(ofFollower(mcp.MethodResume, handle)) // it waits at the one that stops
+	w.nothing(t)
+	stopped := f.drain(f.rigs[0], 2*time.Second)
+	w.hear(t, "p1 =A")
+	w.close()
+	awaitStop(t, stopped)
+	f.raw.WaitCount(mcp.NotifyCancelled, 1)
+}
+
 // Where it is not, the client is told.
 func TestFollowedCallIsLost(t *testing.T) {
 	t.Parallel()
