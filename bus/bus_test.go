@@ -2,6 +2,7 @@ package bus
 
 import (
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -66,9 +67,18 @@ func TestClusterOfThree(t *testing.T) {
 func TestAnnounce(t *testing.T) {
 	var about atomic.Value
 	about.Store([]byte("0"))
-	all := cluster(t, 2, func(_ int, s *Settings) {
-		s.OwnerTimeout = 2 * time.Minute
-		s.About = func() []byte { return about.Load().([]byte) }
+	addresses := []string{freePort(t), freePort(t)}
+	var all []*Bus
+	for i, address := range addresses {
+		all = append(all, open(t, Settings{
+			Replica: fmt.Sprintf("r%d", i), OwnerTimeout: 2 * time.Minute, About: func() []byte { return about.Load().([]byte) },
+			Cluster: Cluster{Listen: address, Peers: addresses, Secret: "s3cret"},
+		}))
+	}
+	await(t, "the two to meet", func() bool { // what they say before they are connected is lost
+		all[0].Announce()
+		all[1].Announce()
+		return len(all[0].Peers()) == 1 && len(all[1].Peers()) == 1
 	})
 	for _, news := range []string{"1", "2", "3"} { // the first may come with what replicas say that have just met
 		about.Store([]byte(news))
