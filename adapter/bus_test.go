@@ -149,6 +149,14 @@ func (p *port) Staying() []string {
 	return p.others(func(q *port) bool { return q.engine != nil && !q.engine.leaving.Load() })
 }
 
+// Serving implements Bus.
+func (p *port) Serving() []string {
+	return p.others(func(q *port) bool { return q.engine != nil && !q.engine.deserted.Load() })
+}
+
+// Announce implements Bus: the others know all the time.
+func (p *port) Announce() {}
+
 func (p *port) others(like func(*port) bool) []string {
 	l := p.lan
 	l.mu.Lock()

@@ -9,7 +9,10 @@ import (
 
 // Leave makes the replica not ready, so that load balancers send new requests
 // elsewhere. What comes all the same is still served.
-func (e *Engine) Leave() { e.leaving.Store(true) }
+func (e *Engine) Leave() {
+	e.leaving.Store(true)
+	e.announce()
+}
 
 // shortCall is how long calls may take to end by themselves before their
 // clients are told to come back elsewhere.
@@ -20,8 +23,9 @@ const shortCall = time.Second
 // hands over the upstream sessions.
 //
 // With other replicas to go on, calls that may be let go are soon: their
-// clients are told to come back with a request state, and this replica goes on
-// answering for them until ctx ends, or until another has taken them over.
+// clients are told to come back with a request state. As long as one may bring
+// them here, this replica goes on answering for these and the parked ones, until
+// ctx ends, or another has taken them over.
 func (e *Engine) Shutdown(ctx context.Context) {
 	if e.draining.Swap(true) {
 		return
@@ -47,23 +51,27 @@ func (e *Engine) Shutdown(ctx context.Context) {
 		short, cancel := context.WithTimeout(wait, shortCall)
 		e.rest(short)
 		cancel()
+	}
+	if e.peered() { // it may have become known since that all stop at once
 		e.letGo()
 	}
 	e.rest(wait) // the calls of rounds that have just begun are not in the registry yet
+	e.deserted.Store(wait.Err() == nil)
+	e.announce()
 	e.endRoutes()
 	if e.peered() {
 		e.releaseAll(wait) // another replica goes on with these when their clients come back
 		e.bequest(wait)
 		e.bequeathCopies(wait) // now, should the rest take all of the time
 	}
-	e.calls.wait(wait, e.peered)
+	e.calls.wait(wait, e.expects)
 	e.cutting.Store(true)
-	peered := e.peered()
+	expects := e.expects()
 	for _, c := range e.calls.all() {
-		c.settleUp(peered)
+		c.settleUp(expects)
 	}
-	e.endReleased(peered && e.bequest(ctx))
-	if peered {
+	e.endReleased(expects && e.bequest(ctx))
+	if expects {
 		e.bequeathCopies(ctx)
 	}
 	e.rest(ctx)                                 // what the clients are told is on its way
@@ -88,11 +96,25 @@ func (e *Engine) cutsOff() bool {
 	return at != 0 && time.Now().UnixNano() >= at
 }
 
-// peered reports whether another replica lives, or may live without this one
+// peered reports whether another replica stays, or may live without this one
 // hearing of it.
 func (e *Engine) peered() bool {
 	b := e.settings.Bus
-	return b != nil && (len(b.Live()) > 0 || !b.Confirmed())
+	return b != nil && (len(b.Staying()) > 0 || !b.Confirmed())
+}
+
+// expects reports whether another replica may bring clients' rounds here, as far
+// as is known: one that stops takes none any more, and may have some in progress.
+func (e *Engine) expects() bool {
+	b := e.settings.Bus
+	return b != nil && (len(b.Serving()) > 0 || !b.Confirmed() || b.Missing())
+}
+
+// announce has the other replicas know how far this one is with stopping.
+func (e *Engine) announce() {
+	if b := e.settings.Bus; b != nil {
+		b.Announce()
+	}
 }
 
 // letGo ends the rounds of running calls that may be let go, now and from now
@@ -147,27 +169,18 @@ func (c *call) settleUp(peered bool) {
 		c.park(c.rounds[0])
 	}
 	handed := peered && (c.release() || c.releaseLasting()) || c.phase == done
-	if peered && !handed && c.runsElsewhere() {
+	if peered && !handed && (c.phase == parked && c.lasting == nil && c.transferable() || c.handleRuns()) {
 		c.leaveRun()
 		handed = true
 	}
-	end := &Refusal{Reason: ReasonShutdown, Detail: "this replica is stopping", MayHaveRun: true, RetryAfter: time.Second}
-	if c.lasting != nil { // to be told whenever its client comes: that is to try nothing again
-		end = &Refusal{Reason: ReasonCallLost, Detail: "the replica that held the call has stopped, and no other could go on with it", MayHaveRun: true}
+	reason := &Refusal{Reason: ReasonShutdown, Detail: "this replica is stopping", MayHaveRun: true, RetryAfter: time.Second}
+	if c.lasting != nil { // others tell it from a copy, and trying again is of no use
+		reason = &Refusal{Reason: ReasonCallLost, Detail: "the replica that held the call has stopped, and no other could go on with it", MayHaveRun: true}
 	}
 	c.mu.Unlock()
 	if !handed {
-		c.end(end, "the proxy is stopping")
+		c.end(reason, "the proxy is stopping")
 	}
-}
-
-// runsElsewhere reports whether another replica can run the call again from what
-// its client has. mu is held.
-func (c *call) runsElsewhere() bool {
-	if c.lasting == nil {
-		return c.phase == parked && c.transferable()
-	}
-	return (c.phase == parked || c.phase == running) && c.x != nil && !c.moving && c.handleRuns() && c.mayReplay(c.x.Session())
 }
 
 // leaveRun ends what a call has at the server, where it runs again elsewhere. A
@@ -215,11 +228,12 @@ func Farewell(grace time.Duration) time.Duration { return min(farewell, grace/3)
 // Report is what a replica tells of itself.
 type Report struct {
 	Leaving  bool `json:"leaving,omitempty"`
-	Rounds   int  `json:"rounds"`   // in flight
-	Calls    int  `json:"calls"`    // running or parked
-	Parked   int  `json:"parked"`   // of them, waiting for their clients
-	Released int  `json:"released"` // parked ones whose streams were let go
-	Sessions int  `json:"sessions"` // with all upstreams
+	Deserted bool `json:"deserted,omitempty"` // no client waits here, nor will one again
+	Rounds   int  `json:"rounds"`             // in flight
+	Calls    int  `json:"calls"`              // running or parked
+	Parked   int  `json:"parked"`             // of them, waiting for their clients
+	Released int  `json:"released"`           // parked ones whose streams were let go
+	Sessions int  `json:"sessions"`           // with all upstreams
 }
 
 // inFlight is how many rounds of clients that are connected here are in
@@ -228,7 +242,7 @@ func (e *Engine) inFlight() int { return int(e.rounds.Load() - e.remote.Load()) 
 
 // Report returns the present figures.
 func (e *Engine) Report() Report {
-	r := Report{Leaving: e.leaving.Load(), Rounds: e.inFlight()}
+	r := Report{Leaving: e.leaving.Load(), Deserted: e.deserted.Load(), Rounds: e.inFlight()}
 	r.Calls, r.Parked, r.Released = e.calls.count()
 	for _, u := range e.upstreams() {
 		r.Sessions += u.Server.Sessions()

@@ -158,7 +158,11 @@ func TestDrainKeepsWhatMayNotBeLetGo(t *testing.T) {
 			})
 			end := f.rigs[0].mustBegin(query{method: mcp.MethodPromptsList}).goes()
 			f.raw.WaitCount(mcp.MethodPromptsList, 1)
-			stopped := f.drain(f.rigs[0], 1800*time.Millisecond)
+			grace := 10 * time.Second
+			if !finishes {
+				grace = 1800 * time.Millisecond
+			}
+			stopped := f.drain(f.rigs[0], grace)
 			eventually(t, "the others to be let go", f.rigs[0].letting.Load)
 			if finishes {
 				close(gate)

@@ -52,6 +52,7 @@ type Engine struct {
 	cancel   context.CancelFunc
 	leaving  atomic.Bool   // no longer ready
 	draining atomic.Bool   // takes nothing new
+	deserted atomic.Bool   // and has no client's round in progress
 	letting  atomic.Bool   // lets calls go
 	letAt    atomic.Int64  // since when, in Unix nanoseconds
 	cutAt    atomic.Int64  // when Shutdown's time is over, in Unix nanoseconds; zero: not known

@@ -148,37 +148,54 @@ func TestFollowedStreamOutlivesItsOwner(t *testing.T) {
 // handle carries its request.
 func TestFollowedCallRunsAgain(t *testing.T) {
 	t.Parallel()
-	for name, ends := range map[string]func(f *replicas){
-		"its owner dies":  func(f *replicas) { f.die(f.rigs[0]); f.giveUp() },
-		"its owner stops": func(f *replicas) { awaitStop(f.t, f.drain(f.rigs[0], 2*time.Second)) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newReplicas(t, 2, func(s *Settings, _ *legacy.Settings, raw *rawserver.Settings) {
-				s.Replay = ReplayAlways
-				raw.NoEventIDs = true
-			})
-			first := make(chan struct{}, 1)
-			first <- struct{}{}
-			f.raw.Tool("t", func(c *rawserver.Call) {
-				select {
-				case <-first:
-					<-c.Context().Done()
-				default:
-					c.Progress(1, 2)
-					c.Text(c.Argument("a"))
-				}
-			})
-			v, handle := f.rigs[0].handleFirst(toolCall("t").followed(time.Hour).with(func(q *query) { q.params += `,"arguments":{"a":"A"}` }))
-			v.nothing(t)
-			v.Gone()
-			v.close()
-			ends(f)
-			w := f.rigs[1].mustBegin(ofFollower(mcp.MethodResume, handle))
-			w.hear(t, "p1 =A")
-			w.close()
-		})
-	}
+	f := newReplicas(t, 2, noEventIDs, replaying(ReplayAlways))
+	first := make(chan struct{}, 1)
+	first <- struct{}{}
+	f.raw.Tool("t", func(c *rawserver.Call) {
+		select {
+		case <-first:
+			<-c.Context().Done()
+		default:
+			c.Progress(1, 2)
+			c.Text(c.Argument("a"))
+		}
+	})
+	v, handle := f.rigs[0].handleFirst(toolCall("t").followed(time.Hour).with(func(q *query) { q.params += `,"arguments":{"a":"A"}` }))
+	v.nothing(t)
+	f.lose(f.rigs[0])
+	w := f.rigs[1].mustBegin(ofFollower(mcp.MethodResume, handle))
+	w.hear(t, "p1 =A")
+	w.close()
+	v.Gone()
+	v.close()
+}
+
+// So it is where its replica stops, and has waited for its end as long as it may.
+func TestFollowedCallRunsAgainAfterADrain(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 2, noEventIDs, replaying(ReplayAlways))
+	first := make(chan struct{}, 1)
+	first <- struct{}{}
+	f.raw.Tool("t", func(c *rawserver.Call) {
+		select {
+		case <-first:
+			<-c.Cancelled()
+		default:
+			c.Progress(1, 2)
+			c.Text(c.Argument("a"))
+		}
+	})
+	v, handle := f.rigs[0].handleFirst(toolCall("t").followed(time.Hour).with(func(q *query) { q.params += `,"arguments":{"a":"A"}` }))
+	v.nothing(t)
+	v.Gone()
+	v.close()
+	w := f.rigs[1].mustBegin(ofFollower(mcp.MethodResume, handle)) // it waits at the one that stops
+	w.nothing(t)
+	stopped := f.drain(f.rigs[0], 2*time.Second)
+	w.hear(t, "p1 =A")
+	w.close()
+	awaitStop(t, stopped)
+	f.raw.WaitCount(mcp.NotifyCancelled, 1)
 }
 
 // Where it is not, the client is told.

@@ -27,15 +27,16 @@ type homeRound struct {
 	caps *mcp.Capabilities
 	key  legacy.Key
 
-	began  time.Time
-	asked  string    // the replica that is being asked, or was last
-	named  string    // who is said to keep the session, until that one is asked; or ""
-	past   []string  // replicas that do not take it any more
-	hops   int       // answers that named another
-	again  time.Time // not before
-	served Served
-	begun  bool     // the request may have run
-	id     [16]byte // the call's, once it has parked
+	began   time.Time
+	asked   string    // the replica that is being asked, or was last
+	named   string    // who is said to keep the session, until that one is asked; or ""
+	past    []string  // replicas that do not take it any more
+	hops    int       // answers that named another
+	again   time.Time // not before
+	served  Served
+	begun   bool     // the request may have run
+	repeats bool     // it may run again: a keeper has said that its tool is harmless
+	id      [16]byte // the call's, once it has parked
 
 	letAgain time.Time // when the other replica is asked again to let go of it
 
@@ -135,7 +136,7 @@ func (r *homeRound) find(until time.Time) error {
 		r.req.ticket = ticket(newCallID())
 	}
 	r.req.endpoint = r.up.id
-	again := r.req.Method == mcp.MethodListen || e.runsAgain(r.req.Method)
+	again := r.repeats || r.req.Method == mcp.MethodListen || e.runsAgain(r.req.Method)
 	r.req.once = !again
 	switch err := r.ask(keeper, appendFirst(r.req)); {
 	case err == nil:
@@ -244,8 +245,9 @@ func (r *homeRound) read(stream Stream, until time.Time) (Event, error) {
 	}
 	if err == nil {
 		var ev Event
-		if ev, err = r.open(message); errors.Is(err, errReady) {
-			r.letBegin(stream)
+		var can ready
+		if ev, err = r.open(message); errors.As(err, &can) {
+			r.letBegin(stream, can)
 			return Event{}, nil
 		}
 		if err == nil || !errors.Is(err, errAway) && !errors.Is(err, errWire) {
@@ -279,13 +281,18 @@ func (r *homeRound) read(stream Stream, until time.Time) (Event, error) {
 
 // letBegin lets the other replica begin. What comes of the message is not known
 // before its answer.
-func (r *homeRound) letBegin(stream Stream) {
-	r.heard, r.begun = true, true
+func (r *homeRound) letBegin(stream Stream, can ready) {
+	r.repeats = can.harmless && r.engine.settings.Replay != ReplayNever
+	r.heard, r.begun = !r.repeats, true
 	_ = stream.Send(r.ctx, r.engine.ring.SealMessage(nil, newFields(formGo, 0), contextRound)) // Recv says what has ended it
 }
 
-// errReady: the other replica can begin a first round, and waits.
-var errReady = errors.New("another replica waits for the word to begin")
+// ready: the other replica can begin a first round, and waits.
+type ready struct {
+	harmless bool // as far as it knows, the round is a call of a tool that may run twice
+}
+
+func (ready) Error() string { return "another replica waits for the word to begin" }
 
 // errRefused: the other replica does not understand what it was sent, and has
 // done nothing.
@@ -474,7 +481,8 @@ func (e *Engine) beginFirst(ctx context.Context, s Stream, req *Request) (served
 
 func (e *Engine) startFirst(ctx context.Context, s Stream, up *upstream, req *Request, caps *mcp.Capabilities) (*callRound, error) {
 	if req.once {
-		if err := e.awaitGo(ctx, s); err != nil {
+		key := e.key(req, caps)
+		if err := e.awaitGo(ctx, s, req.Method == mcp.MethodToolsCall && up.Server.Harmless(&key, req.Name)); err != nil {
 			return nil, err
 		}
 	}
@@ -483,10 +491,12 @@ func (e *Engine) startFirst(ctx context.Context, s Stream, up *upstream, req *Re
 	return r, e.start(up, req, caps, r)
 }
 
-// awaitGo says that a first round can begin, and waits until whoever has sent it
-// knows that.
-func (e *Engine) awaitGo(ctx context.Context, s Stream) error {
-	if s.Send(ctx, e.seal(newFields(formReady, 0))) != nil {
+// awaitGo says that a first round can begin, and whether it is known to be
+// harmless, and waits until whoever has sent it knows that.
+func (e *Engine) awaitGo(ctx context.Context, s Stream, harmless bool) error {
+	f := newFields(formReady, 0)
+	f.flag('s', harmless)
+	if s.Send(ctx, e.seal(f)) != nil {
 		return ErrGone
 	}
 	message, err := s.Recv(time.Now().Add(e.settings.Bus.Patience()))

@@ -172,7 +172,7 @@ func TestKeeperWaitsForTheWord(t *testing.T) {
 		},
 	} {
 		s := ask()
-		if err := next(s); !errors.Is(err, errReady) {
+		if err := next(s); !errors.As(err, new(ready)) {
 			t.Fatalf("%s: got %v, want that it can begin", name, err)
 		}
 		after(s)
@@ -184,7 +184,7 @@ func TestKeeperWaitsForTheWord(t *testing.T) {
 	}
 	s := ask()
 	defer s.Close()
-	if err := next(s); !errors.Is(err, errReady) {
+	if err := next(s); !errors.As(err, new(ready)) {
 		t.Fatal(err)
 	}
 	if err := s.Send(t.Context(), other.ring.SealMessage(nil, newFields(formGo, 0), contextRound)); err != nil {

@@ -380,15 +380,19 @@ func (r *registry) relentLocked(c *call) {
 	}
 }
 
+// handleRuns reports whether another replica can run the call again from its handle.
+// mu is held.
+func (c *call) handleRuns() bool {
+	if c.lasting == nil || c.phase != parked && c.phase != running || c.x == nil || c.moving || c.estate != nil || !c.mayReplay(c.x.Session()) {
+		return false
+	}
+	t, err := c.engine.ring.Open(c.lasting.handle, c.engine.settings.MaxState)
+	return err == nil && t.Method != ""
+}
+
 // handleLeads reports whether another replica can go on with the call from its
 // handle alone. mu is held.
 func (c *call) handleLeads() bool {
 	t, err := c.engine.ring.Open(c.lasting.handle, c.engine.settings.MaxState)
 	return err == nil && (t.Task != "" || t.Position.Event != "")
-}
-
-// handleRuns reports whether the handle brings the original request. mu is held.
-func (c *call) handleRuns() bool {
-	t, err := c.engine.ring.Open(c.lasting.handle, c.engine.settings.MaxState)
-	return err == nil && t.Params != nil
 }

@@ -311,6 +311,9 @@ func (r *registry) look() {
 	r.check()
 }
 
+// waitPoll is how often wait looks whether all says something else.
+const waitPoll = 50 * time.Millisecond
+
 // wait returns once no call runs any more, or ctx ends. While all says so, it
 // waits for the parked ones and for outcomes that nobody was told, too.
 func (r *registry) wait(ctx context.Context, all func() bool) {
@@ -323,9 +326,17 @@ func (r *registry) wait(ctx context.Context, all func() bool) {
 	idle := make(chan struct{})
 	r.idle = idle
 	r.mu.Unlock()
-	select {
-	case <-idle:
-	case <-ctx.Done():
+	look := time.NewTicker(waitPoll)
+	defer look.Stop()
+	for {
+		select {
+		case <-idle:
+			return
+		case <-ctx.Done():
+			return
+		case <-look.C:
+			r.look()
+		}
 	}
 }
 

@@ -177,7 +177,11 @@ func readEvent(message []byte) (Event, error) {
 			}
 		}
 	case formReady:
-		return Event{}, errReady
+		var r ready
+		if !readFields(rest, func(f item) { r.harmless = r.harmless || f.tag == 's' && f.number() != 0 }) {
+			return Event{}, errWire
+		}
+		return Event{}, r
 	case formAway:
 		var to away
 		if !readFields(rest, func(f item) {
@@ -209,7 +213,9 @@ func (o *Outcome) take(f item) {
 	case 'e':
 		o.Error = f.value
 	case 'k':
-		o.Inputs = append(o.Inputs, Input{Key: string(f.value)})
+		if len(f.value) > 0 { // none is sent empty
+			o.Inputs = append(o.Inputs, Input{Key: string(f.value)})
+		}
 	case 'q':
 		if n := len(o.Inputs); n > 0 {
 			o.Inputs[n-1].Method = string(f.value)
@@ -257,7 +263,7 @@ func (s *Standing) take(f item) {
 		var to away
 		_, s.Failure = readEvent(f.value)
 		switch why := s.Failure; { // no call has failed with a word between replicas
-		case errors.Is(why, errWire), errors.Is(why, errReady), errors.Is(why, ErrEnded), errors.As(why, &to):
+		case errors.Is(why, errWire), errors.As(why, new(ready)), errors.Is(why, ErrEnded), errors.As(why, &to):
 			s.Failure = refuse(ReasonInternal, "")
 		}
 	}

@@ -294,8 +294,9 @@ func FuzzWire(f *testing.F) {
 		f.Add(appendEnd(end))
 	}
 	f.Add([]byte(append(newFields(formAway, 0), 'h', 2, 'r', '2')))
-	f.Add([]byte(newFields(formReady, 0)))
+	f.Add([]byte(append(newFields(formReady, 0), 's', 1, 1)))
 	f.Add([]byte(newFields(formEnded, 0)))
+	f.Add([]byte(append(newFields(formOutcome, 0), 'k', 0)))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		form, rest, err := readForm(b)
 		if err != nil {
@@ -310,7 +311,7 @@ func FuzzWire(f *testing.F) {
 		ev, err := readEvent(b)
 		var to away
 		switch {
-		case errors.Is(err, errWire), errors.Is(err, errReady), errors.Is(err, ErrEnded), errors.As(err, &to):
+		case errors.Is(err, errWire), errors.As(err, &to), errors.As(err, new(ready)), errors.Is(err, ErrEnded):
 			return
 		case err != nil:
 			if _, again := readEvent(appendEnd(err)); !reflect.DeepEqual(again, err) {

@@ -67,7 +67,7 @@ var Conditions = map[Dialect]Terms{
 	Following:         {"resume token, which carries the request", carriedByState, lost},
 	// An id has no room for the request: nothing runs again where its replica is gone,
 	// and one that stops ends what others cannot go on with.
-	Tasks: {"task id", []Tool{Resumable}, []string{"call_lost", "upstream_lost", "shutdown"}},
+	Tasks: {"task id", []Tool{Resumable}, lost},
 }
 
 var (

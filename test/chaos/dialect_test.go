@@ -52,7 +52,7 @@ func TestTerms(t *testing.T) {
 		{lost(MRTR, Unsafe, "call_lost"), ""},
 		{lost(Following, Unsafe, "upstream_lost"), ""},
 		{lost(Tasks, Idempotent, "call_lost"), ""},
-		{lost(Tasks, Unsafe, "shutdown"), ""},
+		{lost(Tasks, Unsafe, "shutdown"), "without being told"},
 		{lost(Tasks, Resumable, "call_lost"), "was lost"},
 		{lost(Following, ReadOnly, "call_lost"), "was lost"},
 		{lost(Saga, Resumable, "call_lost"), "was lost"},

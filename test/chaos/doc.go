@@ -30,7 +30,9 @@
 //
 // What must hold is in ledger.go (what the server saw), load.go (what clients were
 // told; dialect.go has the terms of each dialect, tasks.go and follow.go what holds
-// in two of them) and leftover.go; the run fails, too, when a fault or a rung of the
-// failover ladder did not happen often enough, or a dialect was hardly spoken. The
-// program needs Linux (/proc, and loopback addresses beside 127.0.0.1).
+// in two of them), leftover.go (what replicas and the server have left in the end) and
+// custody.go (which sessions may be left at the server); the run fails, too, when a
+// fault or a rung of the failover ladder did not happen often enough, or a dialect was
+// hardly spoken. The program needs Linux (/proc, and loopback addresses beside
+// 127.0.0.1).
 package main

@@ -257,15 +257,18 @@ func (t *trial) dirOf(mode string) (string, error) {
 
 // wind waits until a fleet that had its load has come to rest, ends it, and says
 // what is left over, and which promises were broken.
-func (t *trial) wind(ctx context.Context, fleet *Fleet, before rest) {
+func (t *trial) wind(ctx context.Context, fleet *Fleet, before rests) {
 	server, mode := fleet.server, fleet.Mode
 	defer server.Close()
-	t.breaks(fleet.leftOver(ctx, before)...)
+	broken := fleet.leftOver(ctx, before)
+	fleet.custody.settle(ctx)
+	held := server.Held()
 	if err := fleet.Lower(); err != nil {
-		t.breaks(err.Error())
+		broken = append(broken, err.Error())
 	}
-	t.breaks(fleet.processesLeft(ctx)...)
-	for _, text := range server.leftOver(ctx, t.tally) {
+	broken = append(broken, fleet.processesLeft(ctx)...)
+	broken = append(broken, server.leftOver(ctx, fleet.custody, held, t.tally)...)
+	for _, text := range broken {
 		t.breaks(mode + ": " + text)
 	}
 	for _, text := range server.Ledger.Broken() {

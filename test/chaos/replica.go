@@ -20,8 +20,9 @@ import (
 
 // Replica is a process of Holdfast at one of the fleet's places.
 type Replica struct {
-	Slot  int
-	Admin string // host:port
+	Slot    int
+	Process string // names this process, and no other one of its place
+	Admin   string // host:port
 
 	cmd    *exec.Cmd
 	log    *os.File
@@ -213,6 +214,9 @@ func (r *Replica) files() (map[string]int, error) {
 			continue // closed meanwhile
 		}
 		kind, _, _ := strings.Cut(to, ":")
+		if to == r.log.Name() {
+			kind = "log"
+		}
 		kinds[kind]++
 	}
 	return kinds, nil

@@ -24,12 +24,13 @@ type Tally struct {
 	copies map[string]int  // what a task was later that had ended
 	rounds map[string]float64
 	why    map[string]int // reasons of losses and first errors
-	left   int            // sessions that nobody has ended
+	left   map[string]int // sessions that nobody has ended, by why
+	kept   int            // sessions that replicas had until they stopped
 	tries  map[string]int // what clients sent requests again for
 	killed []time.Time    // when replicas were killed
 	told   int            // notifications of tasks
 	order  int            // calls whose progress was held against the server's
-	peak   int            // bytes of memory that a survivor has had at most
+	peak   int            // bytes of memory that a replica has had at most
 }
 
 // NewTally returns an empty one, which writes its events to log.
@@ -38,7 +39,7 @@ func NewTally(log io.Writer) *Tally {
 		strangers: strangers{cut: map[int]bool{}},
 		began:     time.Now(), log: log, faults: map[Fault]int{}, ends: map[Tool]map[End]int{}, held: map[Tool]int{},
 		spoke: map[Dialect]map[End]int{}, pries: map[Dialect]int{}, copies: map[string]int{},
-		rounds: map[string]float64{}, why: map[string]int{}, tries: map[string]int{},
+		rounds: map[string]float64{}, why: map[string]int{}, left: map[string]int{}, tries: map[string]int{},
 	}
 }
 
@@ -85,7 +86,7 @@ func (t *Tally) heard() {
 	t.told++
 }
 
-// memory notes how much a survivor has had.
+// memory notes how much a replica has had.
 func (t *Tally) memory(peak int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -132,11 +133,18 @@ func (t *Tally) ended(e Ended) {
 	}
 }
 
-// orphans counts sessions that no replica has ended.
-func (t *Tally) orphans(n int) {
+// orphan counts a session that no replica has ended.
+func (t *Tally) orphan(why string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.left += n
+	t.left[why]++
+}
+
+// entrusted counts sessions that replicas had until they stopped.
+func (t *Tally) entrusted(n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.kept += n
 }
 
 func (t *Tally) retried(r *Reply) {
@@ -237,7 +245,9 @@ func (t *Tally) Print(w io.Writer) {
 	for _, rung := range rungs {
 		row("  %s\t%.0f", rung, t.rounds[rung])
 	}
-	row("sessions that the server itself had to end\t%d", t.left)
+	row("sessions that replicas had to end when all stopped\t%d", t.kept)
+	row("sessions that the server itself had to end, and may have had to\t%d", sum(t.left))
+	printSorted(row, t.left)
 	row("memory of a replica at most\t%d MiB", t.peak>>20)
 	row("errors that ended calls\t")
 	printSorted(row, t.why)

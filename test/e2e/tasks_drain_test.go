@@ -52,7 +52,7 @@ func TestTaskEndsWhereItsReplicaStops(t *testing.T) {
 		got := awaitTask(t, h.Replica(i).Target, task, "failed")
 		failure, _ := got["error"].(map[string]any)
 		data, _ := failure["data"].(map[string]any)
-		if reason := data["reason"]; reason != "shutdown" && reason != "call_lost" {
+		if reason := data["reason"]; reason != "call_lost" {
 			t.Errorf("replica %d: the task is %v", i, got)
 		}
 	}
