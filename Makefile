@@ -11,9 +11,23 @@ FUZZTIME ?= 20s
 export GOFLAGS := $(GOFLAGS) -pgo=off
 build run bench profile: GOFLAGS := $(filter-out -pgo=off,$(GOFLAGS))
 
+# The protocol's JSON schemas, against which test/e2e holds every message where they
+# are; `make schemas` brings them. Holdfast itself knows no such variable, and says so.
+SCHEMAS := $(CURDIR)/test/conformance/out/schema
+HOLDFAST_SCHEMA_DIR ?= $(wildcard $(SCHEMAS))
+unexport HOLDFAST_SCHEMA_DIR
+
+# Tests wait more than they compute: more of them run at once than there are cores.
+# What hangs is told of before the job that runs them ends.
+TEST = $(GO) test -count=1 -timeout 5m -p 4 -parallel 10
+E2E = HOLDFAST_SCHEMA_DIR="$(HOLDFAST_SCHEMA_DIR)" $(TEST)
+RACE = HOLDFAST_SCHEMA_DIR="$(HOLDFAST_SCHEMA_DIR)" CGO_ENABLED=1 $(TEST) -race
+UNITS = $$($(GO) list ./... | grep -v /test/e2e)
+
 # Fuzz targets as package:target; test/readme holds the list to the code.
 FUZZ = \
 	./adapter:FuzzWire \
+	./adapter/dialect:FuzzDecode \
 	./adapter/jsonrpc:FuzzAppendQuote \
 	./adapter/jsonrpc:FuzzDigest \
 	./adapter/jsonrpc:FuzzFoldsTo \
@@ -24,18 +38,22 @@ FUZZ = \
 	./adapter/legacy:FuzzParseID \
 	./adapter/legacy:FuzzResponseHead \
 	./adapter/legacy:FuzzSSE ./adapter/legacy:FuzzParcel \
-	./adapter/legacy:FuzzNamedBy ./adapter/legacy/child:FuzzLines \
+	./adapter/legacy:FuzzNamedBy \
+	./adapter/lines:FuzzReader \
 	./adapter/state:FuzzOpen \
 	./bus:FuzzBeat ./bus:FuzzFrame \
 	./cmd/internal/modern:FuzzEventReader \
 	./config:FuzzLoad \
-	./proxy:FuzzHeaderValue \
-	./proxy/stdio:FuzzLines
+	./proxy:FuzzHeaderValue
 
 # Black-box tests that choose their transports themselves, and those that say most
 # of servers whose sessions have one stream for everything.
 ANY_UPSTREAM = ^(TestEveryServer|TestChild|TestProcess|TestScopes|TestOneProcessOfAll)
-ONE_STREAM = ^Test(OfficialClient|Several|Hinted|Answers|Retr|Disconnect|Parked|Pushed|Question|Orphan|Queue|Listen|Sessions?|Idle|Shutdown|Hop|Nothing|Task|Visit|Unauthorized|Handshake)
+ONE_STREAM = ^Test(OfficialClient|Several|Hinted|Answers|Retr|Disconnect|Parked|Pushed|Question|Orphan|Queue|Listen|Sessions?|Idle|Shutdown|Hop|Nothing|Task|Visit|Unauthorized|Handshake|Dialect|Resumable|ResumeToken|Saga|Incomplete|Dependent|Persistent)
+
+
+# Those that between them have all messages on the wire, in all revisions.
+WIRE = ^Test(Wire|Differences|EveryServer|Results|Retr|Official|Stdio|Task|Errors|Listen|URL|Shutdown|Orphan|Cancel|Meta)
 
 .DEFAULT_GOAL := help
 
@@ -56,25 +74,38 @@ demo: ## a stateless client uses a legacy server that asks it things
 	$(GO) run ./test/demo
 
 .PHONY: test
-test: ## all tests but those that need more than Go; the black-box ones over every transport, on one replica and, two ways, on three
-	$(GO) test -count=1 $$($(GO) list ./... | grep -v /test/e2e)
-	$(GO) test -count=1 -parallel 6 ./test/e2e/ # builds the binary itself, which the test cache does not see
-	HOLDFAST_E2E_UPSTREAM=sse $(GO) test -count=1 -parallel 6 -skip '$(ANY_UPSTREAM)' ./test/e2e/ # servers over HTTP+SSE
-	HOLDFAST_E2E_UPSTREAM=stdio $(GO) test -count=1 -parallel 6 -skip '$(ANY_UPSTREAM)' ./test/e2e/ # servers that are processes
-	HOLDFAST_E2E=cluster $(GO) test -count=1 -parallel 6 ./test/e2e/ # three replicas, an embedded NATS cluster
-	HOLDFAST_E2E=nats $(GO) test -count=1 -parallel 6 ./test/e2e/ # three replicas, a nats-server process
-	HOLDFAST_E2E=cluster HOLDFAST_E2E_UPSTREAM=sse $(GO) test -count=1 -parallel 6 -run '$(ONE_STREAM)' ./test/e2e/
-	HOLDFAST_E2E=cluster HOLDFAST_E2E_UPSTREAM=stdio $(GO) test -count=1 -parallel 6 -run '$(ONE_STREAM)' ./test/e2e/
+test: ## all tests but those that need more than Go; the black-box ones over every transport and in every revision, on one replica and, two ways, on three
+	$(TEST) $(UNITS)
+	$(E2E) ./test/e2e/ # builds the binary itself, which the test cache does not see
+	HOLDFAST_E2E_UPSTREAM=sse HOLDFAST_E2E_REVISION=2024-11-05 $(E2E) -skip '$(ANY_UPSTREAM)' ./test/e2e/ # servers over HTTP+SSE
+	HOLDFAST_E2E_UPSTREAM=stdio HOLDFAST_E2E_REVISION=2025-06-18 $(E2E) -skip '$(ANY_UPSTREAM)' ./test/e2e/ # servers that are processes
+	HOLDFAST_E2E=cluster HOLDFAST_E2E_REVISION=2025-03-26 $(E2E) ./test/e2e/ # three replicas, an embedded NATS cluster
+	HOLDFAST_E2E=nats $(E2E) ./test/e2e/ # three replicas, a nats-server process
+	HOLDFAST_E2E=cluster HOLDFAST_E2E_UPSTREAM=sse $(E2E) -run '$(ONE_STREAM)' ./test/e2e/
+	HOLDFAST_E2E=cluster HOLDFAST_E2E_UPSTREAM=stdio HOLDFAST_E2E_REVISION=2024-11-05 $(E2E) -run '$(ONE_STREAM)' ./test/e2e/
+
+.PHONY: revisions
+revisions: ## the black-box tests with every transport in every revision, on one replica and on three (half an hour)
+	@set -e; for mode in one cluster; do for upstream in streamable sse stdio; do for revision in 2024-11-05 2025-03-26 2025-06-18 2025-11-25; do \
+		echo "black-box tests: $$mode, $$upstream, $$revision"; \
+		HOLDFAST_E2E=$$mode HOLDFAST_E2E_UPSTREAM=$$upstream HOLDFAST_E2E_REVISION=$$revision \
+			$(E2E) -skip '$(ANY_UPSTREAM)' ./test/e2e/; \
+	done; done; done
 
 .PHONY: race
 race: ## all tests under the race detector, with one replica (needs a C compiler)
-	CGO_ENABLED=1 $(GO) test -race -count=1 $$($(GO) list ./... | grep -v /test/e2e)
-	CGO_ENABLED=1 $(GO) test -race -count=1 -parallel 6 ./test/e2e/
+	CGO_ENABLED=1 $(TEST) -race $(UNITS)
+	$(RACE) ./test/e2e/
+
+.PHONY: schemas
+schemas: ## the protocol's JSON schemas, for the tests of the built binary (needs npm)
+	$(GO) run ./test/conformance -schemas $(SCHEMAS)
 
 .PHONY: conformance
-conformance: ## the official conformance suite (needs npm)
+conformance: schemas ## the official conformance suite, and the protocol's JSON schemas (needs npm)
 	$(GO) run ./test/conformance
 	$(GO) run ./test/conformance -replicas 3
+	HOLDFAST_SCHEMA_DIR=$(or $(HOLDFAST_SCHEMA_DIR),$(SCHEMAS)) $(TEST) -run '$(WIRE)' ./test/e2e/
 
 .PHONY: real
 real: ## published servers behind Holdfast, against a direct client (needs npm)

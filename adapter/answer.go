@@ -28,8 +28,12 @@ func (c *call) revision() mcp.Revision {
 
 // fits reports whether a client's answer can be given to the call's server. mu
 // is held.
-func (c *call) fits(in *input, value []byte) bool {
-	return c.engine.fits(in, value) && expressible(c.revision(), in, value)
+func (c *call) fits(in *input, r response) bool {
+	if r.failed {
+		_, ok := jsonrpc.ParseError(r.value)
+		return ok
+	}
+	return c.engine.fits(in, r.value) && expressible(c.revision(), in, r.value)
 }
 
 // expressible reports whether a revision has a form for an answer.

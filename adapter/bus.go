@@ -17,6 +17,11 @@ type Bus interface {
 	Live() []string
 	// Staying are those of them that do not stop just now.
 	Staying() []string
+	// Serving are those of them that still take clients' requests, or have some in
+	// progress.
+	Serving() []string
+	// Announce has the others know at once what Report says. It does not block.
+	Announce()
 	// Heard tells how long ago this or another live replica heard of one, and
 	// whether that one has said goodbye.
 	Heard(replica string) (ago time.Duration, left bool)

@@ -45,6 +45,7 @@ type port struct {
 	left      bool          // it has said goodbye
 	since     time.Duration // when it was cut off
 	listening time.Duration // since when it hears the others
+	muted     bool          // what it says reaches nobody
 	revoked   bool          // it holds no lease, although it is plugged in
 	alone     bool          // its lease needs nobody's word: it was started without the others
 	lapses    uint64        // how often the lease had run out before it was confirmed again
@@ -147,6 +148,14 @@ func (p *port) Live() []string { return p.others(func(*port) bool { return true 
 func (p *port) Staying() []string {
 	return p.others(func(q *port) bool { return q.engine != nil && !q.engine.leaving.Load() })
 }
+
+// Serving implements Bus.
+func (p *port) Serving() []string {
+	return p.others(func(q *port) bool { return q.engine != nil && !q.engine.deserted.Load() })
+}
+
+// Announce implements Bus: the others know all the time.
+func (p *port) Announce() {}
 
 func (p *port) others(like func(*port) bool) []string {
 	l := p.lan
@@ -306,6 +315,9 @@ func (t *talk) look() {
 // lose ends a talk whose sides do not hear each other any more.
 func (t *talk) lose() {
 	switch {
+	case t.opened && t.to.muted: // nothing has shown that it has the stream
+		t.asker.over(ErrNobody)
+		t.server.over(ErrLost)
 	case t.opened:
 		t.asker.over(ErrLost)
 		t.server.over(ErrLost)
@@ -348,7 +360,7 @@ func (e *end) send(ctx context.Context, message []byte, last bool) error {
 	for {
 		l.mu.Lock()
 		to, changed := e.other(), l.changed
-		connected := !e.from.cut && !e.to.cut
+		connected := !e.from.cut && !e.to.cut && (e == &e.asker || !e.to.muted)
 		switch {
 		case e.err != nil:
 			err := e.err

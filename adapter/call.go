@@ -56,10 +56,10 @@ type call struct {
 	creds  legacy.Credentials // of the newest round
 	stop   context.CancelFunc // ends launch's or deliver's waiting, or nil
 
-	inputs     []*input // open: the server waits for their answers
-	names      []string // keys that inputs of this call have had
-	asked      [3]int   // how many inputs of each kind there were
-	early      []byte   // inputResponses that the first request brought, or nil
+	inputs     []*input  // open: the server waits for their answers
+	names      []string  // keys that inputs of this call have had
+	asked      [3]int    // how many inputs of each kind there were
+	early      responses // that the first request brought, or none
 	parkAt     time.Time
 	resend     bool // the request is sent anew when the client comes back
 	resent     bool // it was, after which the server has asked nothing more
@@ -70,7 +70,10 @@ type call struct {
 	keptBytes  int64           // guarded by the registry's mu
 	keptUntil  time.Time       // likewise
 	keptAt     *list.Element   // likewise
+	shelf      *shelf          // likewise
+	shelvedAt  *list.Element   // likewise
 	owed       bool            // likewise: no round has been told the outcome
+	heir       string          // the other replica that has the outcome of a lasting call, or ""
 	forgotten  bool            // the outcome is no longer kept
 	elsewhere  bool            // another replica goes on with it, or may
 	lagging    bool            // a round's client reads too slowly
@@ -81,6 +84,11 @@ type call struct {
 	tasked    bool                // the tool demands to run as one
 	own       map[string]*ownTask // questions that the server asked as tasks, by name
 	expects   *legacy.Session     // that tells when an interaction outside the protocol is over, or nil
+	lent      *legacy.Session     // of a call whose stream was let go: that it keeps, to hear of that; or nil
+	over      []string            // ids of visits that were over meanwhile
+	lasting   *lasting            // once it outlives its client's connections
+	lasts     bool                // its client takes a handle for an answer
+	lastAt    time.Time           // when it would have been told it, had it not been let go with nothing asked; else zero
 	consented []string            // ids of visits that the client has agreed to
 	visited   []string            // of them, those that are over
 
@@ -90,6 +98,7 @@ type call struct {
 	transcriptBytes int
 	cut             bool           // the transcript is too large for a request state
 	known           []state.Answer // in a replay: answers to questions that may come again
+	carried         []byte         // params that the request states carry, because the client does not send them again; or nil
 	estate          *estate        // parked, or about to be: its stream is gone
 	moving          bool           // with phase running: what is to become of that is being found out
 	fallback        *estate        // of a replay, until the server has said something
@@ -103,6 +112,7 @@ type call struct {
 	id     [16]byte
 	since  uint64 // since when it is this replica's, in Unix nanoseconds
 	round  uint32 // of the newest request state
+	asking int    // rounds that ended with a question, for calls.max_rounds
 	digest [16]byte
 	until  time.Time // when the parked call, or its kept outcome, expires
 
@@ -113,6 +123,7 @@ type call struct {
 	tickAt   time.Time // when it fires; zero: it does not
 	begun    time.Time // of the running time, for calls.max_duration
 	heard    time.Time // last sign of life, for calls.timeout
+	sentAt   time.Time // when the server had the request, the newest time; zero: not yet
 	parkedAt time.Time
 	stat     *gatherStat
 }
@@ -130,6 +141,9 @@ func (c *call) enter(to phase) bool {
 	}
 	if ok {
 		c.unanswered = c.phase == parked && to == done
+		if c.phase == starting && to == running {
+			c.sentAt = time.Now()
+		}
 		c.phase = to
 	}
 	return ok
@@ -153,8 +167,17 @@ func (e *Engine) start(up *upstream, req *Request, caps *mcp.Capabilities, r *ca
 		c.discover()
 		return nil
 	}
+	c.lasts = req.Lasting > 0 && c.method == mcp.MethodToolsCall
+	if r.follows && !e.calls.mayEndure(&c.key) {
+		return e.tooManyLast(false)
+	}
 	if traits.Eligible && len(req.InputResponses) > len("{}") {
-		c.early = bytes.Clone(req.InputResponses)
+		c.early = responses{bytes.Clone(req.InputResponses), req.Wrapped}
+	}
+	if req.Carried {
+		if err := c.carry(req); err != nil {
+			return err
+		}
 	}
 	c.msgID = up.Server.NextID()
 	text := c.appendRequest(legacy.Text(), req)
@@ -182,7 +205,7 @@ func (e *Engine) start(up *upstream, req *Request, caps *mcp.Capabilities, r *ca
 func (c *call) quick(s *legacy.Session, req *Request, text []byte) (sent bool, err error) {
 	if c.method == mcp.MethodToolsCall {
 		rules, known := s.Rules(req.Name)
-		if !known || s.TaskSupport(req.Name) == mcp.TaskRequired {
+		if !known || c.runsAsTask(s.TaskSupport(req.Name)) {
 			return false, nil
 		}
 		c.rules = rules
@@ -252,6 +275,9 @@ func (c *call) arm() {
 		if limit := c.begun.Add(c.engine.settings.MaxDuration); limit.Before(at) {
 			at = limit
 		}
+		if l := c.lasting; l != nil && l.until.Before(at) {
+			at = l.until
+		}
 	default:
 		at = c.until
 		if after := c.engine.settings.ReleaseAfter; after > 0 && !c.kept {
@@ -259,6 +285,9 @@ func (c *call) arm() {
 				at = release
 			}
 		}
+	}
+	if l := c.lasting; l != nil && l.following != nil && !l.following.awayAt.IsZero() && l.following.awayAt.Before(at) {
+		at = l.following.awayAt
 	}
 	if c.timer == nil {
 		c.timer = time.AfterFunc(time.Until(at), c.tick)
@@ -277,9 +306,14 @@ func (c *call) tick() {
 	c.tickAt = time.Time{}
 	now := time.Now()
 	set := &c.engine.settings
+	if c.phase != done && c.overdue(now) {
+		return
+	}
 	switch c.phase {
 	case starting, running:
 		switch {
+		case c.lasting != nil && !now.Before(c.lasting.until):
+			c.outlast()
 		case now.Sub(c.begun) >= set.MaxDuration:
 			c.terminate(&Refusal{Reason: ReasonCallDuration, Detail: "the call lasted longer than calls.max_duration", MayHaveRun: c.phase == running}, "the call lasted too long")
 		case now.Sub(c.heard) >= set.Timeout:
@@ -300,9 +334,19 @@ func (c *call) tick() {
 			c.arm()
 			break
 		}
+		if c.lasting != nil {
+			c.outlast()
+			break
+		}
 		c.engine.metrics.expired()
-		c.terminate(&Refusal{Reason: ReasonStateExpired, Detail: "the client did not come back within calls.park_ttl"}, "the client did not come back")
+		c.terminate(&Refusal{Reason: ReasonStateExpired, Detail: "the client did not come back within calls.park_ttl", MayHaveRun: true}, "the client did not come back")
 	}
+}
+
+// outlast ends a lasting call whose time is over. mu is held.
+func (c *call) outlast() {
+	c.engine.metrics.expired()
+	c.terminate(&Refusal{Reason: ReasonStateExpired, Detail: "the call lasted longer than was promised", MayHaveRun: true}, "its time is over")
 }
 
 // end ends the call whatever its phase.

@@ -158,7 +158,11 @@ func TestDrainKeepsWhatMayNotBeLetGo(t *testing.T) {
 			})
 			end := f.rigs[0].mustBegin(query{method: mcp.MethodPromptsList}).goes()
 			f.raw.WaitCount(mcp.MethodPromptsList, 1)
-			stopped := f.drain(f.rigs[0], 1800*time.Millisecond)
+			grace := 10 * time.Second
+			if !finishes {
+				grace = 1800 * time.Millisecond
+			}
+			stopped := f.drain(f.rigs[0], grace)
 			eventually(t, "the others to be let go", f.rigs[0].letting.Load)
 			if finishes {
 				close(gate)
@@ -257,11 +261,25 @@ func TestDrainWithoutTheLease(t *testing.T) {
 	}
 }
 
-// A round is held for calls.max_hold at most: then its client is told to come
-// back, on whatever replica.
+// A round is held for calls.max_hold, or for what it says itself, at most: then
+// its client is told to come back, on whatever replica. As long as nothing is
+// asked, that does not count towards calls.max_rounds.
 func TestMaxHold(t *testing.T) {
 	t.Parallel()
-	f := newReplicas(t, 2, func(s *Settings, _ *legacy.Settings, _ *rawserver.Settings) { s.MaxHold = 60 * time.Millisecond })
+	for name, tt := range map[string]struct{ settings, request time.Duration }{
+		"of the settings": {60 * time.Millisecond, 0},
+		"of the request":  {0, 60 * time.Millisecond},
+		"the shorter one": {60 * time.Millisecond, time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			maxHold(t, tt.settings, tt.request)
+		})
+	}
+}
+
+func maxHold(t *testing.T, settings, request time.Duration) {
+	f := newReplicas(t, 2, func(s *Settings, _ *legacy.Settings, _ *rawserver.Settings) { s.MaxHold, s.MaxRounds = settings, 2 })
 	gate := make(chan struct{})
 	f.raw.Tool("long", func(c *rawserver.Call) {
 		<-gate
@@ -273,7 +291,7 @@ func TestMaxHold(t *testing.T) {
 		c.Result(`{"prompts":[]}`)
 	})
 	plain := f.rigs[0].mustBegin(query{method: mcp.MethodPromptsList}).goes()
-	q := toolCall("long")
+	q := toolCall("long").with(func(q *query) { q.hold = request })
 	o := f.rigs[0].play(q)
 	for n := range 4 {
 		if o.State == nil || len(o.Inputs) != 0 {
@@ -296,4 +314,63 @@ func TestMaxHold(t *testing.T) {
 	if n := f.raw.ToolCalls("long"); n != 1 || len(f.raw.Cancelled()) != 0 {
 		t.Errorf("it ran %d times and was cancelled %d times", n, len(f.raw.Cancelled()))
 	}
+}
+
+// A client that may lose its connection comes back to its call with the request
+// state that it has, as long as that is good.
+func TestClientThatStays(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 2, func(s *Settings, _ *legacy.Settings, _ *rawserver.Settings) { s.ParkTTL = 3 * time.Second })
+	gate := make(chan struct{})
+	f.raw.Tool("long", func(c *rawserver.Call) {
+		select {
+		case <-gate:
+			c.Text("done")
+		case <-c.Cancelled():
+		}
+	})
+	q := toolCall("long").with(func(q *query) { q.hold, q.stays = 20*time.Millisecond, true })
+	lose := func(r *rig, q query) {
+		t.Helper()
+		v := r.mustBegin(q.with(func(q *query) { q.hold = time.Minute }))
+		if _, err := v.Next(time.Now().Add(50 * time.Millisecond)); !errors.Is(err, ErrDeadline) {
+			t.Fatalf("got %v", err)
+		}
+		v.Gone()
+		v.close()
+	}
+	o := f.rigs[0].play(q)
+	expiring := f.rigs[0].play(q)
+	for n := range 4 {
+		lose(f.rigs[n%2], q.retry(o, ""))
+	}
+	if n := len(f.raw.Cancelled()); n != 0 {
+		t.Fatalf("%d calls were cancelled", n)
+	}
+	o = f.rigs[1].play(q.retry(o, ""))
+	close(gate)
+	if got := f.rigs[0].play(q.retry(o, "").with(func(q *query) { q.hold = time.Minute })).text(t); got != "done" {
+		t.Errorf("got %q", got)
+	}
+	if n := f.raw.ToolCalls("long"); n != 2 {
+		t.Errorf("it ran %d times, want twice", n)
+	}
+	f.rigs[0].play(q.retry(expiring, "").with(func(q *query) { q.hold = time.Minute }))
+
+	// Before there is a request state, there is nothing to come back with; and
+	// whoever does not come back lets the call end.
+	again := make(chan struct{})
+	defer close(again)
+	f.raw.Tool("longer", func(c *rawserver.Call) {
+		select {
+		case <-again:
+		case <-c.Cancelled():
+		}
+	})
+	q.params = `"name":"longer"`
+	lose(f.rigs[0], q)
+	f.raw.WaitCount(mcp.NotifyCancelled, 1)
+	o = f.rigs[0].play(q)
+	lose(f.rigs[1], q.retry(o, ""))
+	f.raw.WaitCount(mcp.NotifyCancelled, 2)
 }

@@ -3,9 +3,11 @@ package adapter
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode"
 
 	"github.com/rs/zerolog"
 
@@ -50,16 +52,21 @@ type Engine struct {
 	cancel   context.CancelFunc
 	leaving  atomic.Bool   // no longer ready
 	draining atomic.Bool   // takes nothing new
+	deserted atomic.Bool   // and has no client's round in progress
 	letting  atomic.Bool   // lets calls go
 	letAt    atomic.Int64  // since when, in Unix nanoseconds
 	cutAt    atomic.Int64  // when Shutdown's time is over, in Unix nanoseconds; zero: not known
 	cutting  atomic.Bool   // lets no round wait any longer for another replica
 	doubt    chan struct{} // has room for one: the lease had run out
+	recopy   atomic.Bool   // an outcome was copied to a replica that has died
+	copying  sync.Mutex    // held while outcomes are copied anew
 	verified atomic.Uint64 // lapses of the lease after which the calls were verified
 	strange  atomic.Int64  // when a request state of an unknown key last came, in Unix nanoseconds; zero: never
 	rounds   atomic.Int64  // in progress
 	remote   atomic.Int64  // of them, those whose clients are at other replicas
+	watches  atomic.Int64  // of them, or about to be, those that watch for listeners, here or elsewhere
 	others   acquaintance
+	watching watching
 	quiet    chan struct{} // has room for one: no round is left, while draining
 
 	mu        sync.Mutex
@@ -129,6 +136,9 @@ func (e *Engine) Begin(req *Request) (Round, error) {
 // beginLegacy starts a round that a legacy server serves. arrived says that it is
 // one of those already that a replica that stops still serves.
 func (e *Engine) beginLegacy(up *upstream, req *Request, caps *mcp.Capabilities, arrived bool) (Round, error) {
+	if req.PassOnly != nil {
+		return nil, req.PassOnly
+	}
 	if req.RequestState == nil && up.through(e) {
 		return e.beginThrough(up, req, caps, arrived)
 	}
@@ -142,6 +152,9 @@ func (e *Engine) beginLegacy(up *upstream, req *Request, caps *mcp.Capabilities,
 	}
 	if req.RequestState != nil {
 		r, err := e.resume(up, req, caps)
+		if byHandle(req.Method) {
+			return e.orLost(req, r, err)
+		}
 		if err != nil {
 			e.metrics.round(ServedRefused, time.Time{})
 			return nil, err
@@ -177,8 +190,18 @@ func (e *Engine) newRound(req *Request) *callRound {
 	if req.RequestState != nil {
 		r.began = time.Now()
 	}
-	if e.settings.MaxHold > 0 {
-		r.hold = time.Now().Add(e.settings.MaxHold)
+	hold := e.settings.MaxHold
+	if req.Hold > 0 && (hold == 0 || req.Hold < hold) {
+		hold = req.Hold
+	}
+	if hold > 0 {
+		r.hold = time.Now().Add(hold)
+	}
+	switch {
+	case req.followable():
+		r.follows, r.lastAt = true, time.Now().Add(handleSoon)
+	case req.Lasting > 0 && req.Method == mcp.MethodToolsCall:
+		r.lastAt = time.Now().Add(req.LastingAfter)
 	}
 	return r
 }
@@ -196,9 +219,10 @@ func (e *Engine) arrive() error {
 	return nil
 }
 
-// enter counts a round, which leave undoes.
+// enter counts a round, which leave undoes. Those that watch have no part in the
+// limit: listeners and lasting calls have limits of their own.
 func (e *Engine) enter() error {
-	if n := e.rounds.Add(1); n > int64(e.settings.MaxCalls) {
+	if n := e.rounds.Add(1); n-e.watches.Load() > int64(e.settings.MaxCalls) {
 		e.leave()
 		return &Refusal{Reason: ReasonOverload, Detail: "too many calls are in flight (calls.max)", RetryAfter: time.Second}
 	}
@@ -268,17 +292,19 @@ func (e *Engine) Ready(ctx context.Context) (ready bool, reasons []string) {
 		go func() { answers <- answer{u, u.Server.Reachable(ctx)} }() // ends with ctx; the channel has room
 	}
 	reached := make(map[*group]bool)
+	why := make(map[*group]error)
 	for range all {
 		a := <-answers
 		if a.err == nil {
 			ready, reached[a.up.group] = true, true
 			continue
 		}
+		why[a.up.group] = a.err
 		e.log.Debug().Err(a.err).Str("upstream", a.up.Name).Msg("readiness check")
 	}
 	for name, g := range e.groups {
 		if !reached[g] {
-			reasons = append(reasons, "upstream "+name+" cannot be reached")
+			reasons = append(reasons, unreachable(name, why[g]))
 		}
 	}
 	if e.settings.Bus != nil {
@@ -293,6 +319,24 @@ func (e *Engine) Ready(ctx context.Context) (ready bool, reasons []string) {
 	return ready, reasons
 }
 
+// unreachable says why an upstream cannot be reached, on one line: of a command that
+// keeps ending, also what the last one has said.
+func unreachable(name string, why error) string {
+	reason := "upstream " + name + " cannot be reached"
+	if why == nil {
+		return reason
+	}
+	text := strings.TrimPrefix(why.Error(), legacy.ErrUnreachable.Error()+": ")
+	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
+	if cut := len(text) - maxWhy; cut > 0 { // both ends say most
+		text = strings.ToValidUTF8(text[:maxWhy/4], "") + " [...] " + strings.ToValidUTF8(text[cut+maxWhy/4:], "")
+	}
+	return reason + ": " + text
+}
+
+// maxWhy bounds what a reason of Ready says of an upstream.
+const maxWhy = 1 << 10
+
 // asRefusal names an error of a session for the client.
 func asRefusal(err error, mayHaveRun bool) error {
 	var status *legacy.StatusError
@@ -306,7 +350,7 @@ func asRefusal(err error, mayHaveRun bool) error {
 		}
 		return &Refusal{Reason: ReasonUpstreamStatus, Detail: "the server answered with an HTTP status that is no answer to a request", Err: err, MayHaveRun: mayHaveRun && (status.Status >= 500 || status.Status < 300)}
 	case errors.Is(err, legacy.ErrFull):
-		return &Refusal{Reason: ReasonOverload, Detail: "no session with the server is free; try again", RetryAfter: 2 * time.Second, Err: err}
+		return &Refusal{Reason: ReasonOverload, Detail: err.Error() + "; try again", RetryAfter: 2 * time.Second, Err: err}
 	case errors.Is(err, legacy.ErrUnreachable):
 		return &Refusal{Reason: ReasonUpstreamDown, Detail: "the server cannot be reached", RetryAfter: 2 * time.Second, Err: err}
 	case errors.Is(err, legacy.ErrMalformed):

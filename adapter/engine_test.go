@@ -22,7 +22,8 @@ func testSettings() Settings {
 		Replica: "r1", Timeout: time.Minute, MaxDuration: time.Hour, Gather: 5 * time.Millisecond,
 		ParkTTL: time.Hour, OutcomeTTL: time.Hour, MaxOutcomeBytes: 1 << 20,
 		MaxCalls: 1000, MaxParked: 1000, MaxParkedPerPrincipal: 1000, MaxRounds: 20, MaxInputs: 8, MaxState: 4096, Buffer: 16, BufferBytes: 1 << 20,
-		MaxListeners: 10, MaxListenersPerPrincipal: 10, MaxURIs: 10,
+		MaxListeners: 10, MaxListenersPerPrincipal: 10, MaxURIs: 10, MaxLasting: 1000, MaxLastingPerPrincipal: 1000,
+		MaxUndelivered: 8, MaxUndeliveredBytes: 4096, MaxUndeliveredOverall: 1 << 20,
 	}
 }
 
@@ -34,7 +35,7 @@ func legacySettings(name, url string) legacy.Settings {
 		MaxMessage: 1 << 20, MaxLine: 1 << 20, MaxDepth: 100, MaxIdleConns: 100, IdleConnTTL: time.Minute,
 		RetryMin: time.Millisecond, RetryMax: 10 * time.Millisecond, MaxResumes: 3,
 		MaxSessions: 100, MaxPerKey: 10, IdleTTL: time.Hour, Queue: 100, QueueTimeout: 10 * time.Second,
-		MaxOrphans: 4, OrphanTTL: time.Hour, ToolsTTL: time.Hour,
+		CancelWait: 2 * time.Second, MaxOrphans: 4, OrphanTTL: time.Hour, ToolsTTL: time.Hour,
 		ClientName: "holdfast", ClientVersion: "test", IDPrefix: "r1",
 	}
 }
@@ -81,17 +82,18 @@ func (r *rig) end() {
 		r.t.Errorf("Shutdown: %v", err)
 	}
 	c := &r.calls
-	if n := r.rounds.Load(); n != 0 || c.parked != 0 || len(c.perCaller) != 0 || len(c.live) != 0 || len(c.named) != 0 || c.kept.Len() != 0 || c.keptBytes != 0 {
+	if n := r.rounds.Load(); n != 0 || c.parked != 0 || c.lasting != 0 || len(c.lastingOf) != 0 || len(c.perCaller) != 0 || len(c.live) != 0 || len(c.named) != 0 || c.kept.Len() != 0 || c.keptBytes != 0 {
 		r.t.Errorf("left over: %d rounds, %d parked of %d callers, %d live, %d named, %d kept of %d bytes",
 			n, c.parked, len(c.perCaller), len(c.live), len(c.named), c.kept.Len(), c.keptBytes)
 	}
+	r.checkStock("the end")
 	for _, up := range r.upstreams() {
 		if n := up.Server.Sessions(); n != 0 {
 			r.t.Errorf("%d sessions left", n)
 		}
 	}
-	if len(r.routes) != 0 || len(r.listeners) != 0 {
-		r.t.Errorf("left over: %d rounds that pass through, %d listeners", len(r.routes), len(r.listeners))
+	if n := r.watches.Load(); len(r.routes) != 0 || len(r.listeners) != 0 || len(r.watching.of) != 0 || n != 0 {
+		r.t.Errorf("left over: %d rounds that pass through, %d listeners, %d watches, of which %d count", len(r.routes), len(r.listeners), len(r.watching.of), n)
 	}
 }
 
@@ -104,6 +106,12 @@ type query struct {
 	level            mcp.Level
 	upstream         string
 	headers          ParamChecker
+	wrapped, carried bool
+	stays            bool
+	hold             time.Duration
+	after, lasts     time.Duration
+	away             time.Duration
+	original         string // id
 }
 
 func toolCall(tool string) query {
@@ -174,6 +182,10 @@ func (r *rig) decode(q query) *visit {
 		ProgressToken: jsonrpc.Get(meta, "progressToken"), LogLevel: q.level,
 		InputResponses: jsonrpc.Get(v.text, "inputResponses"),
 		Credentials:    Credentials{Authorization: q.auth}, Headers: q.headers,
+		Wrapped: q.wrapped, Carried: q.carried, Hold: q.hold, LastingAfter: q.after, Lasting: q.lasts, Stays: q.stays, Away: q.away,
+	}
+	if q.original != "" {
+		req.Original = []byte(q.original)
 	}
 	if name != nil {
 		req.Name = name[1 : len(name)-1]
@@ -216,25 +228,6 @@ func (v *visit) scribble() {
 func (v *visit) close() {
 	v.Close()
 	v.scribble()
-}
-
-// clone copies what is valid only until the round's end.
-func (o *Outcome) clone() *Outcome {
-	c := *o
-	c.Result, c.Error, c.State = clone(o.Result), clone(o.Error), clone(o.State)
-	c.Inputs = nil
-	for _, in := range o.Inputs {
-		in.Params = clone(in.Params)
-		c.Inputs = append(c.Inputs, in)
-	}
-	return &c
-}
-
-func clone(b []byte) []byte {
-	if b == nil {
-		return nil
-	}
-	return append([]byte{}, b...)
 }
 
 // finish drives the round to its end, as the proxy does: a short wait, then
@@ -316,4 +309,14 @@ func askFor(name string) string {
 
 func hinted(key, name string) string {
 	return `{"_meta":{"` + mcp.MetaKeyHint + `":"` + key + `"},` + askFor(name)[1:]
+}
+
+// eventually waits for what other goroutines of the engine do.
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !condition(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
 }

@@ -41,6 +41,7 @@ func (e *Engine) forward(up *upstream, req *Request, caps *mcp.Capabilities, t *
 
 // Next implements Round.
 func (r *forwardRound) Next(until time.Time) (Event, error) {
+	r.confirm()
 	for {
 		r.mu.Lock()
 		gone, stream, local := r.gone, r.stream, r.local
@@ -57,7 +58,7 @@ func (r *forwardRound) Next(until time.Time) (Event, error) {
 			r.climb.failed(err)
 		case stream == nil && r.engine.letLong():
 			if r.arrived {
-				return r.letGo(), nil
+				return r.letGo()
 			}
 			return Event{}, stopping() // the client sends it again, and all that it brought
 		case stream == nil:
@@ -69,7 +70,7 @@ func (r *forwardRound) Next(until time.Time) (Event, error) {
 			}
 		default:
 			ev, err := r.read(stream, until)
-			if err == nil && ev.Notification == nil && ev.Outcome == nil {
+			if err == nil && ev.Notification == nil && ev.Outcome == nil && ev.Standing == nil {
 				continue // not answered: what is next on the ladder
 			}
 			return ev, err
@@ -97,7 +98,7 @@ func (r *forwardRound) read(stream Stream, until time.Time) (Event, error) {
 	if errors.Is(err, ErrDeadline) {
 		switch {
 		case r.arrived && r.engine.letting.Load():
-			return r.letGo(), nil
+			return r.letGo()
 		case r.ctx.Err() != nil:
 			return Event{}, r.over()
 		case soon.Before(until):
@@ -109,6 +110,12 @@ func (r *forwardRound) read(stream Stream, until time.Time) (Event, error) {
 		var ev Event
 		if ev, err = r.open(message); err == nil || !errors.Is(err, errAway) && !errors.Is(err, errWire) {
 			r.heard = true
+			switch {
+			case errors.Is(err, ErrEnded):
+				r.say(stream, true)
+			case err == nil && r.req.Method == mcp.MethodResume:
+				r.give()
+			}
 			return ev, err
 		}
 	}
@@ -132,10 +139,17 @@ const letPoll = time.Second
 
 // letGo tells the client to come back with the request state that it came with,
 // because this replica stops: another one brings it to its call, which knows the
-// round already.
-func (r *forwardRound) letGo() Event {
+// round already. What is about a lasting call has no request state, and is sent
+// again: it may come twice.
+func (r *forwardRound) letGo() (Event, error) {
 	r.drop()
-	return Event{Outcome: &Outcome{Method: r.req.Method, State: bytes.Clone(r.req.RequestState)}}
+	if r.req.Method == mcp.MethodResume { // it comes back by itself
+		return Event{}, ErrEnded
+	}
+	if byHandle(r.req.Method) {
+		return Event{}, stopping()
+	}
+	return Event{Outcome: &Outcome{Method: r.req.Method, State: bytes.Clone(r.req.RequestState)}}, nil
 }
 
 // Contexts keep sealed messages of one kind from passing for another.

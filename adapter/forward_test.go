@@ -106,6 +106,9 @@ func endings() map[string]ending {
 		"an answer that is not legal": {
 			tool: askOnce(func(c *rawserver.Call) { c.Send(`{"jsonrpc":"2.0","id":` + string(c.ID) + `,"error":7}`) }), want: "upstream_reply",
 		},
+		"a result that is no object": {
+			tool: askOnce(func(c *rawserver.Call) { c.Send(c.ResultText(`[]`)) }), want: "upstream_reply: the server's result is no object  true",
+		},
 		"credentials that the server refuses": {
 			tool: askOnce(func(c *rawserver.Call) { c.Text("?") }), refuse: true, want: `401 [Bearer realm="x" Basic] unauthorized`,
 		},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-mcp/holdfast/adapter/legacy"
 	"github.com/holdfast-mcp/holdfast/adapter/mcp"
+	"github.com/holdfast-mcp/holdfast/adapter/wait"
 )
 
 // homeRound is a first round, or a listener, of a server whose sessions cannot
@@ -15,9 +16,10 @@ import (
 // session. It is sent whole to the replica that keeps the session of its key,
 // which owns the call from then on; where that is this one, it goes on here.
 //
-// A first request has no round number that would make it safe to send again.
-// It is, as long as the replica has not seen it; afterwards only where running
-// twice is harmless.
+// A first request has no round number that would make it safe to send again, and
+// silence does not tell whether it has run. Where running twice is harmful, the
+// replica that keeps the session therefore says that it can begin, and begins when
+// it is told to: until then the request may be sent elsewhere, afterwards not.
 type homeRound struct {
 	hop
 	up   *upstream
@@ -25,19 +27,22 @@ type homeRound struct {
 	caps *mcp.Capabilities
 	key  legacy.Key
 
-	began  time.Time
-	asked  string    // the replica that is being asked, or was last
-	named  string    // who is said to keep the session, until that one is asked; or ""
-	past   []string  // replicas that do not take it any more
-	hops   int       // answers that named another
-	again  time.Time // not before
-	served Served
-	id     [16]byte // the call's, once it has parked
+	began   time.Time
+	asked   string    // the replica that is being asked, or was last
+	named   string    // who is said to keep the session, until that one is asked; or ""
+	past    []string  // replicas that do not take it any more
+	hops    int       // answers that named another
+	again   time.Time // not before
+	served  Served
+	begun   bool     // the request may have run
+	repeats bool     // it may run again: a keeper has said that its tool is harmless
+	id      [16]byte // the call's, once it has parked
 
 	letAgain time.Time // when the other replica is asked again to let go of it
 
-	found  chan kept // while the keeper is being asked for; else nil
-	listed bool      // among the engine's listeners
+	found    chan kept // while the keeper is being asked for; else nil
+	listed   bool      // among the engine's listeners
+	followed bool      // the client has the handle of its call
 
 	local  Round // where it goes on here, or nil; guarded by mu
 	ending bool  // a listener that is to end; guarded by mu
@@ -69,6 +74,7 @@ func (e *Engine) beginThrough(up *upstream, req *Request, caps *mcp.Capabilities
 
 // Next implements Round.
 func (r *homeRound) Next(until time.Time) (Event, error) {
+	r.confirm()
 	for {
 		r.mu.Lock()
 		gone, stream, local := r.gone, r.stream, r.local
@@ -85,7 +91,7 @@ func (r *homeRound) Next(until time.Time) (Event, error) {
 		default:
 			ev, err = r.read(stream, until)
 		}
-		if err != nil || ev.Notification != nil || ev.Outcome != nil {
+		if err != nil || ev.Notification != nil || ev.Outcome != nil || ev.Standing != nil {
 			return ev, err
 		}
 	}
@@ -130,8 +136,11 @@ func (r *homeRound) find(until time.Time) error {
 		r.req.ticket = ticket(newCallID())
 	}
 	r.req.endpoint = r.up.id
+	again := r.repeats || r.req.Method == mcp.MethodListen || e.runsAgain(r.req.Method)
+	r.req.once = !again
 	switch err := r.ask(keeper, appendFirst(r.req)); {
 	case err == nil:
+		r.begun = r.begun || again
 		return nil
 	case errors.Is(err, ErrTooLarge):
 		return &Refusal{Reason: ReasonInvalidParams, Detail: "the request is larger than what replicas send each other"}
@@ -156,19 +165,12 @@ func (r *homeRound) keeper(until time.Time) (string, error) {
 			found <- kept{replica, err}
 		}()
 	}
-	t := timers.Get().(*time.Timer)
-	t.Reset(time.Until(until))
-	defer func() {
-		t.Stop()
-		timers.Put(t)
-	}()
-	select {
-	case answer := <-r.found:
-		r.found = nil
-		return answer.replica, answer.err
-	case <-t.C:
+	answer, came := wait.For(r.found, until)
+	if !came {
 		return "", ErrDeadline
 	}
+	r.found = nil
+	return answer.replica, answer.err
 }
 
 // kept is the answer of Server.Keeper.
@@ -181,7 +183,7 @@ type kept struct {
 // may have run the request.
 func (r *homeRound) stopped(err error) error {
 	var refusal *Refusal
-	if !errors.As(err, &refusal) || r.asked == "" || r.req.Method == mcp.MethodListen {
+	if !errors.As(err, &refusal) || !r.begun || r.req.Method == mcp.MethodListen {
 		return err
 	}
 	said := *refusal
@@ -227,7 +229,10 @@ func (r *homeRound) read(stream Stream, until time.Time) (Event, error) {
 	message, err := stream.Recv(soon)
 	if errors.Is(err, ErrDeadline) && r.ctx.Err() == nil {
 		if r.engine.cutting.Load() { // the other replica is told that nobody waits
-			return Event{}, &Refusal{Reason: ReasonShutdown, MayHaveRun: true, RetryAfter: time.Second,
+			if r.followed {
+				return Event{}, ErrEnded
+			}
+			return Event{}, &Refusal{Reason: ReasonShutdown, MayHaveRun: r.begun, RetryAfter: time.Second,
 				Detail: "this replica is stopping, and the call has not ended in time"}
 		}
 		if soon.Before(until) {
@@ -240,9 +245,20 @@ func (r *homeRound) read(stream Stream, until time.Time) (Event, error) {
 	}
 	if err == nil {
 		var ev Event
-		if ev, err = r.open(message); err == nil || !errors.Is(err, errAway) && !errors.Is(err, errWire) {
+		var can ready
+		if ev, err = r.open(message); errors.As(err, &can) {
+			r.letBegin(stream, can)
+			return Event{}, nil
+		}
+		if err == nil || !errors.Is(err, errAway) && !errors.Is(err, errWire) {
 			r.heard = true
 			r.learn(&ev)
+			switch {
+			case errors.Is(err, ErrEnded):
+				r.say(stream, true)
+			case err == nil && r.req.Away > 0:
+				r.give()
+			}
 			return ev, err
 		}
 	}
@@ -257,8 +273,26 @@ func (r *homeRound) read(stream Stream, until time.Time) (Event, error) {
 		r.misunderstood(r.asked)
 	}
 	r.drop()
+	if r.followed { // the client comes back to the call, wherever it is
+		return Event{}, ErrEnded
+	}
 	return Event{}, r.failed(err)
 }
+
+// letBegin lets the other replica begin. What comes of the message is not known
+// before its answer.
+func (r *homeRound) letBegin(stream Stream, can ready) {
+	r.repeats = can.harmless && r.engine.settings.Replay != ReplayNever
+	r.heard, r.begun = !r.repeats, true
+	_ = stream.Send(r.ctx, r.engine.ring.SealMessage(nil, newFields(formGo, 0), contextRound)) // Recv says what has ended it
+}
+
+// ready: the other replica can begin a first round, and waits.
+type ready struct {
+	harmless bool // as far as it knows, the round is a call of a tool that may run twice
+}
+
+func (ready) Error() string { return "another replica waits for the word to begin" }
 
 // errRefused: the other replica does not understand what it was sent, and has
 // done nothing.
@@ -270,10 +304,15 @@ const cutPoll = 250 * time.Millisecond
 
 // learn takes the call's id from the request state that its client is given.
 func (r *homeRound) learn(ev *Event) {
-	if ev.Outcome == nil || ev.Outcome.State == nil {
+	o := ev.Outcome
+	if ev.Standing != nil {
+		o = ev.Standing
+	}
+	if o == nil || o.State == nil {
 		return
 	}
-	if t, err := r.engine.ring.Open(ev.Outcome.State, len(ev.Outcome.State)); err == nil {
+	r.followed = r.followed || ev.Standing != nil
+	if t, err := r.engine.ring.Open(o.State, len(o.State)); err == nil {
 		r.mu.Lock()
 		r.id = t.Call
 		r.mu.Unlock()
@@ -296,9 +335,10 @@ func (r *homeRound) failed(err error) error {
 	case errors.Is(err, errRefused): // before it was looked at
 		r.past = append(r.past, r.asked)
 		return nil
-	case errors.Is(err, ErrNobody):
-		return nil
-	case !r.heard && (r.req.Method == mcp.MethodListen || r.engine.runsAgain(r.req.Method)):
+	case !r.heard: // it has not begun, or that is harmless
+		if errors.Is(err, errWire) {
+			r.past = append(r.past, r.asked)
+		}
 		return nil
 	}
 	return &Refusal{Reason: ReasonCallLost, MayHaveRun: r.req.Method != mcp.MethodListen, RetryAfter: time.Second,
@@ -356,7 +396,11 @@ func (r *homeRound) Close() {
 	case r.req.Method == mcp.MethodListen: // it was not let in here
 		return
 	}
-	e.metrics.round(r.served, r.began)
+	began := time.Time{}
+	if r.req.RequestState != nil {
+		began = r.began
+	}
+	e.metrics.round(r.served, began)
 	e.leave()
 }
 
@@ -382,8 +426,8 @@ type servedRound interface {
 }
 
 // beginFirst begins a first round, or a listener, that another replica has sent
-// because the session of its key is kept here.
-func (e *Engine) beginFirst(ctx context.Context, req *Request) (servedRound, error) {
+// on s because the session of its key is kept here.
+func (e *Engine) beginFirst(ctx context.Context, s Stream, req *Request) (servedRound, error) {
 	g := e.groups[req.Upstream]
 	if g == nil {
 		return nil, refuse(ReasonInternal, "the replica that keeps the session has no upstream of this name")
@@ -426,12 +470,48 @@ func (e *Engine) beginFirst(ctx context.Context, req *Request) (servedRound, err
 		return nil, err
 	}
 	e.remote.Add(1)
-	r := e.newRound(req)
-	r.remote = true
-	if err := e.start(up, req, caps, r); err != nil {
+	r, err := e.startFirst(ctx, s, up, req, caps)
+	if err != nil {
 		e.remote.Add(-1)
 		e.leave()
 		return nil, err
 	}
 	return r, nil
+}
+
+func (e *Engine) startFirst(ctx context.Context, s Stream, up *upstream, req *Request, caps *mcp.Capabilities) (*callRound, error) {
+	if req.once {
+		key := e.key(req, caps)
+		if err := e.awaitGo(ctx, s, req.Method == mcp.MethodToolsCall && up.Server.Harmless(&key, req.Name)); err != nil {
+			return nil, err
+		}
+	}
+	r := e.newRound(req)
+	r.remote = true
+	return r, e.start(up, req, caps, r)
+}
+
+// awaitGo says that a first round can begin, and whether it is known to be
+// harmless, and waits until whoever has sent it knows that.
+func (e *Engine) awaitGo(ctx context.Context, s Stream, harmless bool) error {
+	f := newFields(formReady, 0)
+	f.flag('s', harmless)
+	if s.Send(ctx, e.seal(f)) != nil {
+		return ErrGone
+	}
+	message, err := s.Recv(time.Now().Add(e.settings.Bus.Patience()))
+	if errors.Is(err, ErrDeadline) {
+		return away{e.settings.Replica} // it may ask again
+	}
+	if err != nil {
+		return ErrGone
+	}
+	plain, err := e.ring.OpenMessage(nil, message, contextRound)
+	if err != nil {
+		return errWire
+	}
+	if form, _, err := readForm(plain); err != nil || form != formGo {
+		return errWire
+	}
+	return nil
 }

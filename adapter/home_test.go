@@ -3,8 +3,11 @@ package adapter
 import (
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/holdfast-mcp/holdfast/adapter/legacy"
 	"github.com/holdfast-mcp/holdfast/adapter/mcp"
@@ -39,6 +42,36 @@ func (f *replicas) keeper(q query) (keeper *rig, others []*rig) {
 		}
 	}
 	return keeper, others
+}
+
+// observations counts what a histogram is told.
+type observations struct{ n atomic.Int64 }
+
+func (o *observations) Observe(float64) { o.n.Add(1) }
+
+// Rounds without a request state are not timed, through the home neither: what is
+// timed is how long a client waits that comes back.
+func TestOnlyRetriesAreTimed(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 3, oneStream)
+	var timed observations
+	for _, r := range f.rigs {
+		r.metrics = NewMetrics(prometheus.NewRegistry()).bind(r.Engine)
+		for s := range r.metrics.times {
+			r.metrics.times[s] = &timed
+		}
+	}
+	f.raw.Tool("greet", greet)
+	q := toolCall("greet")
+	_, others := f.keeper(q)
+	first := others[0].served(q, ServedForwarded)
+	if n := timed.n.Load(); n != 0 {
+		t.Errorf("%d first rounds were timed", n)
+	}
+	others[0].served(q.retry(first, accept("elicitation-1", "name", "Ada")), ServedForwarded)
+	if timed.n.Load() == 0 {
+		t.Error("the retry was not timed")
+	}
 }
 
 // A session that cannot be lent is used through the replica that keeps it,
@@ -122,22 +155,34 @@ func TestKeeperLost(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		q        query
-		handle   string
+		replay   Replay
+		known    bool // what the server's tools do
 		harmless bool
 	}{
-		{"a tool", toolCall("slow"), "tools/call", false},
-		{"a prompt", query{method: mcp.MethodPromptsGet, params: `"name":"slow"`}, "prompts/get", true},
+		{"a tool", toolCall("slow"), ReplaySafe, true, false},
+		{"a prompt", query{method: mcp.MethodPromptsGet, params: `"name":"slow"`}, ReplaySafe, false, true},
+		{"a harmless tool", toolCall("look"), ReplaySafe, true, true},
+		{"a harmless tool of which nothing is known", toolCall("look"), ReplaySafe, false, false},
+		{"a harmless tool that may not run again", toolCall("look"), ReplayNever, true, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			f := newReplicas(t, 2, oneStream)
+			f := newReplicas(t, 2, oneStream, replaying(tt.replay))
 			begun, gate := make(chan struct{}, 2), make(chan struct{})
-			f.raw.Handle(tt.handle, func(c *rawserver.Call) {
+			slow := func(c *rawserver.Call) {
 				begun <- struct{}{}
 				<-gate
 				c.Result(`{"content":[],"messages":[]}`)
-			})
+			}
+			f.raw.Handle(mcp.MethodPromptsGet, slow)
+			f.raw.Tool("slow", slow)
+			f.raw.Declare("look", `{"name":"look","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}`, slow)
+			f.raw.Tool("plain", func(c *rawserver.Call) { c.Text("ok") })
 			home, others := f.keeper(tt.q)
+			if tt.known { // its home has read the list before its first call
+				home.served(toolCall("plain"), ServedLocal)
+			}
+			ran := f.raw.Count(tt.q.method)
 			done := others[0].mustBegin(tt.q).goes()
 			<-begun
 			f.die(home)
@@ -156,7 +201,7 @@ func TestKeeperLost(t *testing.T) {
 			if !errors.As(r.err, &refusal) || refusal.Reason != ReasonCallLost || !refusal.MayHaveRun {
 				t.Errorf("got %v, want that the call is lost, and may have run", r.err)
 			}
-			if n := f.raw.Count(tt.handle); n != 1 {
+			if n := f.raw.Count(tt.q.method) - ran; n != 1 {
 				t.Errorf("it was sent %d times", n)
 			}
 		})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-mcp/holdfast/adapter/state"
+	"github.com/holdfast-mcp/holdfast/adapter/wait"
 )
 
 // hop is a round's way to the replica that serves it. Its goroutine is the one
@@ -21,6 +22,8 @@ type hop struct {
 	stream Stream // to the replica that is being asked, or nil
 
 	heard bool   // the replica that is being asked has said something
+	told  uint64 // events that the client of a call that it follows was told
+	owed  bool   // the replica that is being asked does not know of the last one yet
 	plain []byte // the message that was read last
 }
 
@@ -43,7 +46,30 @@ func (h *hop) ask(replica string, message []byte) error {
 		return ErrGone
 	}
 	h.stream, h.heard = stream, false
+	h.told, h.owed = 0, false
 	return nil
+}
+
+// give notes an event that the client is to be told now.
+func (h *hop) give() { h.told, h.owed = h.told+1, true }
+
+// confirm tells the other replica that the client was told what it was given.
+func (h *hop) confirm() {
+	h.mu.Lock()
+	stream := h.stream
+	h.mu.Unlock()
+	if stream != nil && h.owed {
+		h.say(stream, false)
+	}
+}
+
+// say tells the other replica so; last, that nothing more is to be told.
+func (h *hop) say(stream Stream, last bool) {
+	h.owed = false
+	f := newFields(formTold, 0)
+	f.number('n', h.told)
+	f.flag('e', last)
+	_ = stream.Send(h.ctx, h.engine.ring.SealMessage(nil, f, contextRound)) // else it is told again
 }
 
 // open reads what the other replica has sent.
@@ -103,29 +129,20 @@ func (h *hop) leave() {
 
 // pause waits until at. It returns ErrDeadline if that is after until.
 func (h *hop) pause(at, until time.Time) error {
-	wait := time.Until(at)
-	if wait <= 0 {
+	if time.Until(at) <= 0 {
 		return nil
 	}
 	late := at.After(until)
 	if late {
-		wait = time.Until(until)
+		at = until
 	}
-	t := timers.Get().(*time.Timer)
-	t.Reset(wait)
-	defer func() {
-		t.Stop()
-		timers.Put(t)
-	}()
-	select {
-	case <-t.C:
-		if late {
-			return ErrDeadline
-		}
-		return nil
-	case <-h.ctx.Done():
+	if _, ended := wait.For(h.ctx.Done(), at); ended {
 		return h.over()
 	}
+	if late {
+		return ErrDeadline
+	}
+	return nil
 }
 
 func tooLargeToSend() error {

@@ -19,6 +19,7 @@ type input struct {
 	id     []byte // raw JSON-RPC id, or nil where the server has ended the request
 	hinted bool   // the server named the key
 	told   bool   // a client was asked it, with the newest request state
+	before string // the event id from which the stream has it once more, "" where none is known
 
 	elicitation string   // the server's id for a visit to a URL, or ""
 	digest      [16]byte // of method and params; zero until it is needed
@@ -49,8 +50,9 @@ func (c *call) ask(id []byte, method string, params []byte) {
 		return
 	}
 	in := c.newInput(id, method, params)
+	in.before = c.x.Before()
 	c.askedAsTask(in, params)
-	if c.sure() && (c.answerAgain(in) || in.hinted && c.answerEarly(in)) {
+	if c.sure() && (c.answerAgain(in) || in.hinted && c.answerEarly(in) || c.overBefore(in)) {
 		return
 	}
 	now := time.Now()
@@ -113,8 +115,12 @@ func (c *call) ordinalKey(method string) string {
 
 // uniqueKey: a hint that was used already in the call gets a suffix.
 func (c *call) uniqueKey(hint string) string {
-	key := hint
-	for n := 2; slices.Contains(c.names, key) || c.wasOrdinal(key); n++ {
+	key, n := hint, 2
+	if c.lasting != nil && c.lasting.behind > 0 {
+		n = c.lasting.behind
+		key = hint + "-" + strconv.Itoa(n)
+	}
+	for ; slices.Contains(c.names, key) || c.wasOrdinal(key); n++ {
 		key = hint + "-" + strconv.Itoa(n)
 	}
 	c.names = append(c.names, key)
@@ -171,26 +177,26 @@ func isLegacyMeta(name []byte) bool {
 
 // answerEarly answers a hinted input with what the first request brought.
 func (c *call) answerEarly(in *input) bool {
-	value := jsonrpc.Get(c.early, in.Key)
-	if value == nil || !c.fits(in, value) {
+	r, ok := c.early.of(in.Key)
+	if !ok || !c.fits(in, r) {
 		return false
 	}
-	c.record(in, value)
-	c.give(in, value)
+	c.record(in, r)
+	c.give(in, r)
 	return true
 }
 
 // give answers a question with what was known beforehand, in the background. mu
 // is held.
-func (c *call) give(in *input, value []byte) {
+func (c *call) give(in *input, r response) {
 	if c.x == nil {
 		return
 	}
-	text := c.answerText(in, value)
+	text := c.answerText(in, r)
 	if text == nil { // the server comes for it
 		return
 	}
-	a := answer{in: in, text: text}
+	a := answer{in: in, text: text, response: response{failed: r.failed}}
 	d := &delivery{x: c.x, session: c.x.Session(), answers: []answer{a}, creds: c.creds}
 	c.posting++
 	c.engine.wg.Add(1)

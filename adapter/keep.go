@@ -42,6 +42,8 @@ func (k *keepable) append(dst fields) fields {
 	f.text('q', k.rec.request)
 	f.bytes('a', k.rec.asked)
 	f.number('t', uint64(k.rec.until))
+	k.rec.left.append(&f)
+	k.rec.vigil.append(&f)
 	f.bytes('p', key.Principal[:])
 	f.bytes('x', key.Extra)
 	if key.Shared {
@@ -81,6 +83,17 @@ func (e *Engine) readKeepable(ctx context.Context, b []byte) (*keepable, error) 
 			k.rec.asked = append([]byte(nil), f.value...)
 		case 't':
 			k.rec.until = int64(f.number())
+		case 'L':
+			k.rec.left = readHeirloom(f.value)
+		case 'E', 'O':
+			if k.rec.vigil == nil {
+				k.rec.vigil = new(vigil)
+			}
+			if id := string(f.value[:min(len(f.value), maxKey)]); f.tag == 'E' {
+				k.rec.vigil.add(id)
+			} else {
+				k.rec.vigil.note(id)
+			}
 		case 'p':
 			if len(f.value) == len(key.Principal) {
 				key.Principal = principal(f.value)
@@ -141,11 +154,14 @@ func (e *Engine) serveKeep(ctx context.Context, s Stream, rest []byte) {
 func (r *registry) keepRecord(id [16]byte, rec *record) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.released) >= r.settings.MaxReleased || r.named[id] != nil || r.released[id] != nil {
+	if len(r.released)+r.lapsing >= r.settings.MaxReleased || r.named[id] != nil || r.released[id] != nil {
 		return false
 	}
 	delete(r.away, id)
 	r.put(id, rec)
+	if rec.left != nil {
+		rec.left.backlog.fit(&r.settings)
+	}
 	return true
 }
 
@@ -172,7 +188,7 @@ func (e *Engine) bequest(ctx context.Context) (staying bool) {
 		for taker, all := range byTaker {
 			giving.Go(func() {
 				for len(all) > 0 && ctx.Err() == nil {
-					n := min(len(all), keepBatch)
+					n := batchOf(all)
 					if !e.leaveTo(ctx, taker, all[:n]) {
 						mu.Lock()
 						leaving[taker] = true
@@ -188,6 +204,19 @@ func (e *Engine) bequest(ctx context.Context) (staying bool) {
 			return len(heirs) > 0 || !e.settings.Bus.Confirmed()
 		}
 	}
+}
+
+// batchOf is how many of the records, of which there is one, go into one message.
+func batchOf(all []*keepable) (n int) {
+	for bytes := 0; n < min(len(all), keepBatch); n++ {
+		if h := all[n].rec.left; h != nil {
+			bytes += h.bytes
+		}
+		if n > 0 && bytes > maxHeirloom {
+			break
+		}
+	}
+	return n
 }
 
 // leaveTo gives records to a replica, and forgets those that it keeps. It
@@ -228,18 +257,6 @@ func (e *Engine) upstreamOf(rec *record) *upstream {
 		}
 	}
 	return nil
-}
-
-// endReleased tells the servers that nobody comes back to the calls that are
-// left. Where other replicas stay that did not take their records, clients may
-// well come back there, with what is needed in their request states: the
-// sessions count as used, so that a peer is given them.
-func (e *Engine) endReleased(staying bool) {
-	for id := range e.calls.records() {
-		if rec, _ := e.calls.take(id); rec != nil && !staying {
-			rec.end("the proxy is stopping")
-		}
-	}
 }
 
 // askFound asks a replica and returns the calls that it names.

@@ -44,6 +44,7 @@ type climb struct {
 	again  time.Time // not before
 	missed time.Time // when the owner was last found not to answer; zero: never
 	away   bool      // the owner itself has let go of the call
+	lost   bool      // this replica has lost it, and a copy of its outcome is looked for
 	holder string    // who is said to have it, until that one is asked; or ""
 }
 
@@ -146,6 +147,12 @@ func (r *forwardRound) climbOn(until time.Time) error {
 			target = e.settings.Replica
 		case c.holder != "":
 			target, c.holder = c.holder, ""
+		case c.lost:
+			holder, err := e.holderOf(r.ctx, c.call)
+			if err != nil {
+				return err
+			}
+			target = holder
 		case c.away || gone:
 			target, takeOver = e.taker(c.call), true
 		case !c.missed.IsZero() && ago >= time.Since(c.missed):
@@ -176,7 +183,9 @@ func (r *forwardRound) goOnHere() error {
 	err := r.engine.succeed(r.ctx, r.up, r.req, r.caps, &r.token, local)
 	if errors.Is(err, errAway) { // another replica has it
 		r.climb.asked = r.engine.settings.Replica
-		r.climb.failed(err)
+		if r.climb.failed(err); r.climb.holder == "" {
+			r.climb.again = time.Now().Add(climbPause)
+		}
 		return nil
 	}
 	if err != nil {
@@ -194,8 +203,8 @@ func (e *Engine) succeed(ctx context.Context, up *upstream, req *Request, caps *
 	if c := e.calls.get(t.Call); c != nil {
 		return c.join(t.Round, req, r)
 	}
-	if !e.confirmed() {
-		return busDown()
+	if !e.confirmed() { // for a moment, or the round sees that it is an outage
+		return errAway
 	}
 	if e.draining.Load() && e.peered() {
 		return errAway
@@ -213,7 +222,10 @@ func (e *Engine) succeed(ctx context.Context, up *upstream, req *Request, caps *
 	if _, _, gone := e.ownerLease(t.Owner); !gone && !denied {
 		return errAway
 	}
-	c, err := e.inherit(up, req, caps, t)
+	if rec, _ := e.calls.take(t.Call); rec != nil { // it was left here meanwhile
+		return e.reclaim(up, req, caps, t, rec, r)
+	}
+	c, err := e.inherit(up, req, caps, t, nil)
 	if err != nil {
 		return err
 	}
@@ -255,6 +267,19 @@ func (e *Engine) seek(ctx context.Context, call [16]byte, owner string) (holder 
 	}
 	asking.Wait()
 	return holder, denied, complete
+}
+
+// holderOf returns the replica that has a copy of the outcome of a call, which this
+// one, its owner, has lost.
+func (e *Engine) holderOf(ctx context.Context, call [16]byte) (string, error) {
+	holder, _, complete := e.seek(ctx, call, e.settings.Replica)
+	switch {
+	case holder != "":
+		return holder, nil
+	case complete:
+		return "", notHeld()
+	}
+	return "", busDown()
 }
 
 // ask asks one replica which of some calls it has.

@@ -143,6 +143,9 @@ func (c *call) prepare(ctx context.Context, s *legacy.Session, creds legacy.Cred
 		// one: a file system server without roots refuses every path.
 		c.driver = byNobody
 		c.parkAt = time.Now()
+		if c.lasting != nil && len(c.rounds) == 0 {
+			c.park(nil)
+		}
 		c.wake()
 		return nil, nil
 	}
@@ -152,7 +155,7 @@ func (c *call) prepare(ctx context.Context, s *legacy.Session, creds legacy.Cred
 // checkRules holds the request's headers against what the tool's schema says.
 func (c *call) checkRules(ctx context.Context, s *legacy.Session, creds legacy.Credentials) error {
 	c.mu.Lock()
-	name := ""
+	name := c.name
 	if len(c.rounds) > 0 {
 		name = string(c.rounds[0].req.Name)
 	}
@@ -164,11 +167,20 @@ func (c *call) checkRules(ctx context.Context, s *legacy.Session, creds legacy.C
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.rounds) == 0 { // the client has gone, and its request with it
+	if len(c.rounds) == 0 && c.lasting == nil { // the client has gone, and its request with it
 		return ErrGone
 	}
 	c.rules = rules
-	c.tasked = s.TaskSupport([]byte(name)) == mcp.TaskRequired
+	support := s.TaskSupport([]byte(name))
+	c.tasked = c.runsAsTask(support)
+	if support == mcp.TaskRequired && !c.lasts && c.engine.settings.LastingOnly {
+		refusal := missing(`{"extensions":{"` + mcp.ExtensionTasks + `":{}}}`)
+		refusal.Detail, refusal.MayHaveRun = "the tool runs as a task only; declare the extension and send the request again", false
+		return refusal
+	}
+	if len(c.rounds) == 0 {
+		return nil
+	}
 	return checkParams(c.rounds[0].req, rules)
 }
 

@@ -9,121 +9,8 @@ import (
 	"github.com/holdfast-mcp/holdfast/adapter/jsonrpc"
 	"github.com/holdfast-mcp/holdfast/adapter/legacy"
 	"github.com/holdfast-mcp/holdfast/adapter/mcp"
+	"github.com/holdfast-mcp/holdfast/adapter/wait"
 )
-
-// filter is what a client wants to be told of: spec 2026-07-28,
-// basic/patterns/subscriptions, "Notification Filter".
-type filter struct {
-	tools, prompts, resources bool
-	uris                      []string
-}
-
-func parseFilter(params []byte, maxURIs int) (filter, error) {
-	raw := jsonrpc.Get(params, "notifications")
-	if !jsonrpc.IsObject(raw) {
-		return filter{}, refuse(ReasonInvalidParams, "params.notifications must be an object")
-	}
-	var f filter
-	object := jsonrpc.Object(raw)
-	for object.Next() {
-		value := object.Value()
-		var flag *bool
-		switch name := string(object.Name()); name {
-		case "toolsListChanged":
-			flag = &f.tools
-		case "promptsListChanged":
-			flag = &f.prompts
-		case "resourcesListChanged":
-			flag = &f.resources
-		case "resourceSubscriptions":
-			if !jsonrpc.IsArray(value) {
-				return filter{}, refuse(ReasonInvalidParams, "resourceSubscriptions must be a list of URIs")
-			}
-			list := jsonrpc.Array(value)
-			for list.Next() {
-				uri, ok := jsonrpc.Unquote(list.Value())
-				if !ok {
-					return filter{}, refuse(ReasonInvalidParams, "resourceSubscriptions must be a list of URIs")
-				}
-				if f.uris = append(f.uris, uri); len(f.uris) > maxURIs {
-					return filter{}, refuse(ReasonInvalidParams, "more than %d resourceSubscriptions (listeners.max_uris)", maxURIs)
-				}
-			}
-			continue
-		default:
-			continue
-		}
-		switch string(value) {
-		case "true":
-			*flag = true
-		case "false":
-		default:
-			return filter{}, refuse(ReasonInvalidParams, "%s must be a boolean", object.Name())
-		}
-	}
-	return f, nil
-}
-
-// honoured returns the part of the filter that the server can serve.
-func (f filter) honoured(info *legacy.Info) filter {
-	f.tools = f.tools && info.ToolsList
-	f.prompts = f.prompts && info.PromptsList
-	f.resources = f.resources && info.ResList
-	if !info.Subscribe {
-		f.uris = nil
-	}
-	return f
-}
-
-func (f filter) append(dst []byte) []byte {
-	dst = append(dst, '{')
-	start := len(dst)
-	flag := func(name string, on bool) {
-		if on {
-			if len(dst) > start {
-				dst = append(dst, ',')
-			}
-			dst = append(append(append(dst, '"'), name...), `":true`...)
-		}
-	}
-	flag("toolsListChanged", f.tools)
-	flag("promptsListChanged", f.prompts)
-	flag("resourcesListChanged", f.resources)
-	if len(f.uris) > 0 {
-		if len(dst) > start {
-			dst = append(dst, ',')
-		}
-		dst = append(dst, `"resourceSubscriptions":[`...)
-		for i, uri := range f.uris {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			dst = jsonrpc.AppendQuote(dst, uri)
-		}
-		dst = append(dst, ']')
-	}
-	return append(dst, '}')
-}
-
-// admits reports whether a notification is one that the client wants.
-func (f filter) admits(m *jsonrpc.Message) bool {
-	switch m.Method {
-	case mcp.NotifyToolsChanged:
-		return f.tools
-	case mcp.NotifyPromptsChanged:
-		return f.prompts
-	case mcp.NotifyResourcesChanged:
-		return f.resources
-	case mcp.NotifyResourceUpdated:
-		uri, _ := jsonrpc.Unquote(jsonrpc.Get(m.Params, "uri"))
-		for _, u := range f.uris {
-			if u == uri {
-				return true
-			}
-		}
-	}
-	return false
-}
 
 // listenRound is a subscriptions/listen request. Upstream it is the session's
 // GET stream and the resources that it has subscribed to; it outlives the
@@ -135,6 +22,7 @@ type listenRound struct {
 	creds  legacy.Credentials
 	id     []byte // raw JSON-RPC id: the subscription id
 	want   filter
+	calls  watched // that last, and that it hears of
 
 	ctx    context.Context // ends with the round
 	cancel context.CancelFunc
@@ -161,6 +49,7 @@ func (e *Engine) beginListen(up *upstream, req *Request, caps *mcp.Capabilities)
 		done: make(chan struct{}), wake: make(chan struct{}, 1),
 	}
 	l.key.ClientInfo, l.key.Extra = bytes.Clone(l.key.ClientInfo), bytes.Clone(l.key.Extra)
+	l.want.handles = l.calls.choose(e, up, req, caps, want.handles)
 	if err := e.admit(l, caller(&l.key)); err != nil {
 		return nil, err
 	}
@@ -207,6 +96,7 @@ func (e *Engine) dismiss(l listener, of principal) {
 func (l *listenRound) run() {
 	defer l.engine.wg.Done()
 	defer close(l.done)
+	defer l.calls.follow(l)()
 	pause := time.Duration(0)
 	for l.ctx.Err() == nil {
 		err := l.attend()
@@ -222,12 +112,7 @@ func (l *listenRound) run() {
 		}
 		l.engine.log.Debug().Err(err).Str("upstream", l.up.Name).Msg("listener lost its session")
 		pause = min(max(2*pause, 100*time.Millisecond), 10*time.Second)
-		t := time.NewTimer(pause)
-		select {
-		case <-t.C:
-		case <-l.ctx.Done():
-			t.Stop()
-		}
+		wait.For(l.ctx.Done(), time.Now().Add(pause))
 	}
 }
 
@@ -403,8 +288,6 @@ func (l *listenRound) end(o *Outcome, err error) {
 
 // Next implements Round.
 func (l *listenRound) Next(until time.Time) (Event, error) {
-	t := time.NewTimer(time.Until(until))
-	defer t.Stop()
 	for {
 		l.mu.Lock()
 		ev, err, ok := l.ready()
@@ -412,9 +295,7 @@ func (l *listenRound) Next(until time.Time) (Event, error) {
 		if ok {
 			return ev, err
 		}
-		select {
-		case <-l.wake:
-		case <-t.C:
+		if _, woken := wait.For(l.wake, until); !woken {
 			return Event{}, ErrDeadline
 		}
 	}
@@ -427,6 +308,8 @@ func (l *listenRound) ready() (Event, error, bool) {
 		return Event{}, ErrGone, true
 	case len(l.queue.waiting) > 0:
 		return Event{Notification: l.queue.take()}, nil, true
+	case l.acked && len(l.calls.changed) > 0:
+		return Event{Standing: l.calls.take()}, nil, true
 	case l.err != nil:
 		return Event{}, l.err, true
 	case l.outcome != nil:

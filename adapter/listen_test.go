@@ -1,9 +1,11 @@
 package adapter
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -136,4 +138,70 @@ func TestListenerThatComesWithShutdown(t *testing.T) {
 			round.Close()
 		}
 	}
+}
+
+func TestListener(t *testing.T) {
+	r := newRig(t)
+	q := query{method: mcp.MethodListen, params: `"notifications":{"toolsListChanged":true,"resourceSubscriptions":["file:///a"]}`}
+	v := r.mustBegin(q)
+	next := func() Event {
+		t.Helper()
+		ev, err := v.Next(time.Now().Add(10 * time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ev
+	}
+	if got := string(next().Notification); !strings.Contains(got, mcp.NotifyAcknowledged) ||
+		!strings.Contains(got, `"notifications":{"toolsListChanged":true,"resourceSubscriptions":["file:///a"]}`) {
+		t.Fatalf("first came %s", got)
+	}
+	r.raw.Session().Notify(mcp.NotifyPromptsChanged, "")
+	r.raw.Session().Notify(mcp.NotifyResourceUpdated, `{"uri":"file:///b"}`)
+	r.raw.Session().Notify(mcp.NotifyToolsChanged, "")
+	if got := string(next().Notification); !strings.Contains(got, mcp.NotifyToolsChanged) {
+		t.Errorf("told %s", got)
+	}
+	r.raw.Session().Notify(mcp.NotifyResourceUpdated, `{"uri":"file:///a"}`)
+	if got := string(next().Notification); !strings.Contains(got, `"uri":"file:///a"`) {
+		t.Errorf("told %s", got)
+	}
+	shut := make(chan struct{})
+	go func() {
+		defer close(shut)
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		r.Shutdown(ctx)
+	}()
+	if o := next().Outcome; o == nil || string(o.Result) != "{}" || string(o.Subscription) != "1" {
+		t.Errorf("ended with %+v", o)
+	}
+	v.close()
+	<-shut
+	if n := r.raw.Count(mcp.MethodUnsubscribe); n != 1 {
+		t.Errorf("%d resources were unsubscribed, want 1", n)
+	}
+	if _, err := r.begin(q); refusalFor(err) != ReasonShutdown {
+		t.Errorf("got %v, want a refusal for shutdown", err)
+	}
+}
+
+func TestListenersAreBounded(t *testing.T) {
+	r := newRig(t, func(s *Settings, _ *legacy.Settings, _ *rawserver.Settings) {
+		s.MaxListeners, s.MaxListenersPerPrincipal = 2, 1
+	})
+	q := query{method: mcp.MethodListen, params: `"notifications":{"toolsListChanged":true}`}
+	as := func(auth string) query { return q.with(func(q *query) { q.auth = auth }) }
+	a := r.mustBegin(as("a"))
+	r.refused(as("a"), ReasonQuota)
+	b := r.mustBegin(as("b"))
+	r.refused(as("c"), ReasonOverload)
+	a.Gone()
+	if _, err := a.Next(time.Now().Add(time.Minute)); !errors.Is(err, ErrGone) {
+		t.Errorf("got %v, want ErrGone", err)
+	}
+	a.close()
+	c := r.mustBegin(as("c"))
+	b.close()
+	c.close()
 }

@@ -38,6 +38,17 @@ func TestResponseOnAnotherStreamEndsTheCallsOwn(t *testing.T) {
 	}
 }
 
+// A result that is no object is of no use, but its tool has run.
+func TestResultThatIsNoObject(t *testing.T) {
+	for _, result := range []string{`[]`, `null`, `"{}"`, `7`} {
+		r := newRig(t)
+		r.raw.Tool("odd", func(c *rawserver.Call) { c.Send(c.ResultText(result)) })
+		if refusal := r.refused(toolCall("odd"), ReasonUpstreamReply); !refusal.MayHaveRun {
+			t.Errorf("the result %s: %v, want that it may have run", result, refusal)
+		}
+	}
+}
+
 // A server that does not answer logging/setLevel serves the call all the same.
 func TestLogLevelThatIsNotAnswered(t *testing.T) {
 	r := newRig(t)

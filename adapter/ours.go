@@ -19,7 +19,7 @@ import (
 // ownTask is a question that the server asked as a task.
 type ownTask struct {
 	since   time.Time
-	answer  []byte   // raw result, once the client has answered
+	answer  response // once the client has answered
 	waiting [][]byte // raw ids of tasks/result that wait for it
 	over    bool     // the server has cancelled it
 }
@@ -79,16 +79,23 @@ func (in *input) own() string {
 
 // answerText is the message that gives the server an answer, or nil where it
 // comes back for it. mu is held.
-func (c *call) answerText(in *input, value []byte) []byte {
-	result := c.legacyAnswer(in, value)
+func (c *call) answerText(in *input, r response) []byte {
+	if !r.failed {
+		r.value = c.legacyAnswer(in, r.value)
+	}
 	name := in.own()
 	if name == "" {
-		return jsonrpc.AppendResult(legacy.Text(), in.id, result)
+		return r.appendTo(legacy.Text(), in.id)
+	}
+	if r.failed {
+		r.value = bytes.Clone(r.value)
+	} else {
+		r.value = related(name, r.value)
 	}
 	t := c.ownTask(name)
-	t.answer = related(name, result)
+	t.answer = r
 	for _, id := range t.waiting {
-		c.reply(jsonrpc.AppendResult(legacy.Text(), id, t.answer))
+		c.reply(r.appendTo(legacy.Text(), id))
 	}
 	t.waiting = nil
 	return nil
@@ -132,7 +139,9 @@ func (c *call) serveTask(m *jsonrpc.Message) {
 	switch {
 	case t.over:
 		status = "cancelled"
-	case t.answer != nil:
+	case t.answer.failed:
+		status = "failed"
+	case t.answer.value != nil:
 		status = "completed"
 	case open < 0: // it is being asked again after it was lost
 		status = "working"
@@ -140,7 +149,7 @@ func (c *call) serveTask(m *jsonrpc.Message) {
 	switch {
 	case m.Method == mcp.MethodTaskGet:
 		c.reply(jsonrpc.AppendResult(legacy.Text(), m.ID, t.text(name, status)))
-	case m.Method == mcp.MethodTaskCancel && (t.over || t.answer != nil):
+	case m.Method == mcp.MethodTaskCancel && (t.over || t.answer.value != nil):
 		c.refuseTask(m.ID, "Cannot cancel task: already in terminal status '"+status+"'")
 	case m.Method == mcp.MethodTaskCancel:
 		t.over = true
@@ -152,8 +161,8 @@ func (c *call) serveTask(m *jsonrpc.Message) {
 		t.waiting = nil
 	case t.over:
 		c.refuseTask(m.ID, "The task was cancelled")
-	case t.answer != nil:
-		c.reply(jsonrpc.AppendResult(legacy.Text(), m.ID, t.answer))
+	case t.answer.value != nil:
+		c.reply(t.answer.appendTo(legacy.Text(), m.ID))
 	case len(t.waiting) >= maxOwn:
 		c.refuseTask(m.ID, "too many requests wait for the task")
 	default:

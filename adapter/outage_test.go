@@ -1,10 +1,12 @@
 package adapter
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/holdfast-mcp/holdfast/adapter/legacy"
+	"github.com/holdfast-mcp/holdfast/adapter/mcp"
 	"github.com/holdfast-mcp/holdfast/test/fixture/rawserver"
 )
 
@@ -20,6 +22,25 @@ func TestFirstRoundWithoutTheLease(t *testing.T) {
 		t.Errorf("asked %q", got)
 	}
 	f.rigs[0].port().revoke(false)
+}
+
+// So its client is told the handle; what comes after that waits.
+func TestHandleWithoutTheLease(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 2)
+	f.raw.Tool("ask", func(c *rawserver.Call) { c.Text(c.Ask(mcp.MethodElicit, askFor("a")).Content("a")) })
+	r := f.rigs[0]
+	r.play(toolCall("ask")) // there is a session
+	r.port().revoke(true)
+	v, handle := r.handleFirst(toolCall("ask").followed(time.Hour))
+	if ev, err := v.Next(time.Now().Add(250 * time.Millisecond)); !errors.Is(err, ErrDeadline) {
+		t.Errorf("got %+v, %v", ev, err)
+	}
+	r.port().revoke(false)
+	key := v.hears(t)[1:]
+	r.play(answerOf(handle, posted(key, "a", "A")))
+	v.hear(t, "=A")
+	v.close()
 }
 
 // A call that was let go twice ends when its second question does.

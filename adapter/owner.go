@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-mcp/holdfast/adapter/mcp"
 	"github.com/holdfast-mcp/holdfast/adapter/state"
+	"github.com/holdfast-mcp/holdfast/adapter/wait"
 )
 
 // ServeStream serves what another replica asks on a stream, until the answer is
@@ -25,12 +26,16 @@ func (e *Engine) ServeStream(ctx context.Context, from string, kind Kind, s Stre
 	}
 	form, rest, err := readForm(plain)
 	switch {
-	case err == nil && kind == KindRound && (form == formRound || form == formFirst):
-		e.serveRound(ctx, from, s, rest, form == formFirst)
+	case err == nil && kind == KindRound && (form == formRound || form == formRound2):
+		e.serveRound(ctx, from, s, rest, false)
+	case err == nil && kind == KindRound && (form == formFirst || form == formFirst2):
+		e.serveRound(ctx, from, s, rest, true)
 	case err == nil && kind == KindSeek && form == formSeek:
 		e.serveSeek(ctx, s, rest)
 	case err == nil && kind == KindKeep && form == formKeep:
 		e.serveKeep(ctx, s, rest)
+	case err == nil && kind == KindKeep && form == formCopy:
+		e.serveCopy(ctx, from, s, rest)
 	case err == nil && kind == KindSession && form == formSession:
 		e.serveSession(ctx, from, s, plain)
 	case err == nil && kind == KindNote && form == formSession: // too large to be told
@@ -51,6 +56,7 @@ func (e *Engine) serveSeek(ctx context.Context, s Stream, rest []byte) {
 	found := newFields(formFound, 0)
 	var id [16]byte
 	var since uint64 // when id became this replica's; zero: it is not
+	var contested [][16]byte
 	tell := func() {
 		if since != 0 {
 			found.bytes('c', id[:])
@@ -65,10 +71,31 @@ func (e *Engine) serveSeek(ctx context.Context, s Stream, rest []byte) {
 			since = e.calls.had(id)
 		case f.tag == 's' && f.number() >= since: // the other had it later
 			since = 0
+		case f.tag == 's':
+			contested = append(contested, id)
 		}
 	})
 	tell()
 	_ = s.End(ctx, e.seal(found))
+	if len(contested) > 0 && pause(e.ctx, 2*leasePoll) { // until the other has given them up
+		e.renewStreams(contested)
+	}
+}
+
+// renewStreams has the streams of calls opened anew that another replica took for
+// its own: it may have opened them last.
+func (e *Engine) renewStreams(ids [][16]byte) {
+	for _, id := range ids {
+		c := e.calls.get(id)
+		if c == nil {
+			continue
+		}
+		c.mu.Lock()
+		if c.x != nil && c.driver == byGoroutine && (c.phase == running || c.phase == parked) {
+			c.x.Renew()
+		}
+		c.mu.Unlock()
+	}
 }
 
 // serveRound drives a round whose client is at another replica.
@@ -79,9 +106,13 @@ func (e *Engine) serveRound(ctx context.Context, from string, s Stream, rest []b
 		_ = s.End(ctx, nil)
 		return
 	}
+	if req.Method == methodWatch {
+		e.watches.Add(1)
+		defer e.watches.Add(-1)
+	}
 	var r servedRound
 	if first {
-		r, err = e.beginFirst(ctx, req)
+		r, err = e.beginFirst(ctx, s, req)
 	} else {
 		r, err = e.beginServed(ctx, req, takeOver)
 	}
@@ -91,14 +122,27 @@ func (e *Engine) serveRound(ctx context.Context, from string, s Stream, rest []b
 	}
 	defer r.Close()
 	defer e.host(req.ticket, r)()
-	stop := context.AfterFunc(ctx, func() { r.letDown(ctx) })
-	defer stop()
+	var heard chan struct{} // closed when the other side has said all
+	if follower, ok := r.(*callRound); ok && follower.follows {
+		heard = make(chan struct{})
+		e.wg.Add(1)
+		go func() { // ends with the stream, and that with serveRound
+			defer e.wg.Done()
+			defer close(heard)
+			follower.hear(ctx, s)
+		}()
+	} else {
+		stop := context.AfterFunc(ctx, func() { r.letDown(ctx) })
+		defer stop()
+	}
 	for {
 		ev, err := r.Next(time.Now().Add(time.Hour))
 		switch {
 		case errors.Is(err, ErrDeadline):
 		case err != nil:
-			e.endServed(ctx, s, err)
+			if e.endServed(ctx, s, err); heard != nil && errors.Is(err, ErrEnded) {
+				wait.For(heard, time.Now().Add(handTime))
+			}
 			return
 		case ev.Outcome != nil:
 			_ = s.End(ctx, e.seal(appendEvent(&ev))) // the stream's end is known to ctx
@@ -117,6 +161,8 @@ func (e *Engine) endServed(ctx context.Context, s Stream, err error) {
 	switch {
 	case errors.Is(err, ErrGone):
 		return
+	case errors.Is(err, ErrEnded):
+		_ = s.End(ctx, e.seal(newFields(formEnded, 0)))
 	case errors.As(err, &to):
 		f := newFields(formAway, 0)
 		f.text('h', to.to)
@@ -180,15 +226,22 @@ func (e *Engine) joinServed(ctx context.Context, up *upstream, req *Request, cap
 	switch {
 	case rec != nil && (takeOver || !e.letting.Load()):
 		return e.reclaim(up, req, caps, t, rec, r)
-	case rec != nil: // whoever is to go on takes over from the request state
+	case rec != nil: // whoever is to go on takes over from the request state, and what is left beside it
+		to := e.handOn(ctx, t.Call, rec)
 		rec.session.Return(false)
 		e.calls.left(t.Call)
-		return errAway
+		return away{to}
 	case left && !takeOver:
 		return errAway
 	case left:
 	case t.Owner == e.settings.Replica && e.draining.Load():
 		return errAway // another may still be able to go on with it
+	case t.Owner == e.settings.Replica && byHandle(req.Method):
+		holder, err := e.holderOf(ctx, t.Call)
+		if err != nil {
+			return err
+		}
+		return away{holder}
 	case t.Owner == e.settings.Replica:
 		return notHeld()
 	case !takeOver:
@@ -212,7 +265,7 @@ func (r *callRound) letDown(ctx context.Context) {
 func (c *call) handedOut() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.round > 0
+	return c.round > 0 || c.lasting != nil
 }
 
 // abandon takes the round off its call without cancelling it: the replica that
@@ -225,7 +278,8 @@ func (r *callRound) abandon() {
 	if r.gone {
 		return
 	}
-	r.gone = true
+	r.gone, r.hungUp = true, true
+	c.unfollow(r)
 	if c.remove(r); len(c.rounds) == 0 && len(c.inputs) > 0 && c.phase == running && c.round > 0 {
 		c.park(nil)
 	}

@@ -15,7 +15,7 @@ import (
 // that has parked before. mu is held.
 func (c *call) park(r *callRound) {
 	e := c.engine
-	if c.round == 0 {
+	if c.round == 0 && c.lasting == nil {
 		c.id, c.since = newCallID(), sinceNow()
 		c.digest = requestDigest(r.req)
 		c.name = string(r.req.Name)
@@ -31,9 +31,16 @@ func (c *call) park(r *callRound) {
 	}
 	now := time.Now()
 	c.withdrawn, c.kept = nil, false
+	c.lastAt = c.waitsUntil()
 	c.unwatchTask() // while people think, nobody waits for news of it
 	c.round++
+	if len(c.inputs) > 0 {
+		c.asking++
+	}
 	c.parkedAt, c.until = now, now.Add(e.settings.ParkTTL)
+	if c.lasting != nil {
+		c.until = c.lasting.until
+	}
 	c.gathering().parked(len(c.inputs))
 	if c.driver == byRound {
 		c.detach() // arms the timer, too
@@ -44,11 +51,51 @@ func (c *call) park(r *callRound) {
 	for _, in := range c.inputs {
 		in.told = true
 	}
-	o := c.question()
-	for _, waiting := range c.rounds {
-		waiting.outcome = o
+	if len(c.rounds) > 0 {
+		o := c.question()
+		for _, waiting := range c.rounds {
+			waiting.outcome = o
+		}
 	}
 	c.wake()
+}
+
+// waitsUntil is when the client of a call that parks with nothing to ask would have
+// been told the handle of a lasting call; zero: it asks, or no such client waits. mu
+// is held.
+func (c *call) waitsUntil() (at time.Time) {
+	if len(c.inputs) > 0 {
+		return at
+	}
+	for _, r := range c.rounds {
+		if !r.lastAt.IsZero() && !r.follows && (at.IsZero() || r.lastAt.Before(at)) {
+			at = r.lastAt
+		}
+	}
+	return at
+}
+
+// stay parks a running call at the same round whose last client has lost its
+// connection, so that it waits for the newest request state to come again. It
+// reports whether it did. mu is held.
+func (c *call) stay() bool {
+	switch {
+	case c.round == 0 || c.elsewhere || !time.Now().Before(c.until): // there is none, or it is refused by now
+		return false
+	case c.phase == starting || c.moving: // on its way to where it goes on
+		return true
+	case c.x == nil && c.estate == nil, c.engine.calls.park(c) != nil:
+		return false
+	}
+	c.enter(parked)
+	c.parkedAt, c.kept = time.Now(), false
+	c.unwatchTask()
+	if c.driver == byRound {
+		c.detach() // arms the timer, too
+	} else {
+		c.arm()
+	}
+	return true
 }
 
 // question is the outcome of a round that ends with open input requests: those
@@ -77,12 +124,14 @@ func (c *call) seal() []byte {
 	}
 	replayable := c.x == nil || c.mayReplay(c.x.Session())
 	c.safe = c.x != nil && replayable
+	if c.carried != nil {
+		t.Method, t.Params = c.method, c.carried
+	}
 	plain := t
 	// What nobody could make use of, the client need not carry.
 	set := &c.engine.settings
 	if set.OwnKey && set.ReleaseAfter == 0 {
-		plain.Transcript, plain.Cut = nil, true
-		return c.engine.ring.Seal(nil, &plain)
+		return c.sealPlain(&plain)
 	}
 	if c.x != nil {
 		if at := c.x.Position(); at.Event != "" || c.task != nil {
@@ -101,12 +150,24 @@ func (c *call) seal() []byte {
 			return text
 		}
 		t.Transcript, t.Cut = nil, true // it stays with the owner
-		if text := c.engine.ring.Seal(nil, &t); len(text) <= limit {
+		if text := c.engine.ring.Seal(nil, &t); c.carried == nil && len(text) <= limit {
 			return text
 		}
 	}
-	plain.Transcript, plain.Cut = nil, true
-	return c.engine.ring.Seal(nil, &plain)
+	return c.sealPlain(&plain)
+}
+
+// sealPlain makes a request state that only the owner can make use of. What a
+// client brings with every round it is held against, as far as there is room.
+func (c *call) sealPlain(t *state.Token) []byte {
+	t.Cut = true
+	if c.carried != nil && t.Valid() {
+		if text := c.engine.ring.Seal(nil, t); len(text) <= c.engine.settings.MaxState {
+			return text
+		}
+	}
+	t.Transcript = nil
+	return c.engine.ring.Seal(nil, t)
 }
 
 // describe puts the open input requests into a token. The questions themselves

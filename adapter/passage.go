@@ -19,20 +19,26 @@ import (
 
 // request is the round's request as a modern server gets it.
 func (r *routeRound) request() *legacy.Request {
-	req := r.req
-	params := req.Params
+	params := r.req.Params
 	switch {
 	case r.fresh:
 		params = withState(params, nil, true)
+	case r.aboutTask():
+		return r.askForTask()
 	case r.state != nil:
 		params = withState(params, r.state.Inner, false)
 	}
+	return r.requestFor(params, r.req.Name)
+}
+
+func (r *routeRound) requestFor(params, name []byte) *legacy.Request {
+	req := r.req
 	out := &legacy.Request{
 		ID: req.ID, Creds: r.creds, Text: jsonrpc.AppendRequest(legacy.Text(), req.ID, req.Method, params),
 		Headers: append(make([]legacy.Field, 0, 4), legacy.Field{Name: mcp.HeaderMethod, Value: req.Method}),
 	}
-	if req.Name != nil {
-		out.Headers = append(out.Headers, legacy.Field{Name: mcp.HeaderName, Value: mcp.HeaderValue(string(req.Name))})
+	if name != nil {
+		out.Headers = append(out.Headers, legacy.Field{Name: mcp.HeaderName, Value: mcp.HeaderValue(string(name))})
 	}
 	if req.Headers != nil {
 		for _, f := range req.Headers.Fields() {
@@ -77,6 +83,9 @@ func (r *routeRound) read(up *upstream, p *legacy.Passage, until time.Time) (Eve
 	}
 	r.heard = time.Now()
 	if !a.IsResponse() {
+		if len(r.handles) > 0 {
+			return Event{Notification: r.withHandles(a.Text)}, nil
+		}
 		return Event{Notification: a.Text}, nil
 	}
 	o := &Outcome{Method: r.req.Method, Raw: true, Result: a.Result, Error: a.Error, Status: a.Status}
@@ -185,9 +194,20 @@ const (
 	codeSession = -32001
 )
 
-// wrap seals a server's request state in one of ours.
+// wrap seals a server's request state in one of ours, and its task's id.
 func (r *routeRound) wrap(up *upstream, o *Outcome) error {
-	if o.Result == nil || !jsonrpc.IsObject(o.Result) || string(jsonrpc.Get(o.Result, "resultType")) != `"input_required"` {
+	if o.Result == nil || !jsonrpc.IsObject(o.Result) {
+		return nil
+	}
+	switch kind := string(jsonrpc.Get(o.Result, "resultType")); {
+	case r.aboutTask():
+		if jsonrpc.Get(o.Result, "taskId") != nil {
+			o.Result = withTask(o.Result, append(append([]byte{'"'}, r.req.RequestState...), '"'))
+		}
+		return nil
+	case kind == `"task"`:
+		return r.wrapTask(up, o)
+	case kind != `"input_required"`:
 		return nil
 	}
 	e := r.engine

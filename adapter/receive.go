@@ -18,6 +18,10 @@ import (
 func (c *call) Receive(m *jsonrpc.Message, borrowed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if m.Method == mcp.NotifyElicitationCompleted && c.phase != done && (c.x == nil || c.moving) {
+		c.noteOver(m)
+		return
+	}
 	if c.phase == done || c.x == nil { // of an exchange that the call has left
 		if m.IsRequest() {
 			c.refuse(m.ID, "the call is over")
@@ -27,6 +31,7 @@ func (c *call) Receive(m *jsonrpc.Message, borrowed bool) {
 	}
 	if m.Method == mcp.NotifyTaskStatus || m.Method == mcp.NotifyElicitationCompleted {
 		c.noted(m)
+		c.goOnUnasked()
 		return
 	}
 	c.fallback = nil
@@ -36,6 +41,8 @@ func (c *call) Receive(m *jsonrpc.Message, borrowed bool) {
 	switch {
 	case m.Result != nil && c.mayBeTask() && c.beginTask(m.Result):
 	case m.Error != nil && c.doubtTask(m.Error):
+	case m.Result != nil && !jsonrpc.IsObject(m.Result):
+		c.lost(&Refusal{Reason: ReasonUpstreamReply, Detail: "the server's result is no object", MayHaveRun: true})
 	case m.Result != nil:
 		c.finish(Outcome{Result: m.Result}, borrowed)
 	case m.Error != nil:
@@ -43,8 +50,9 @@ func (c *call) Receive(m *jsonrpc.Message, borrowed bool) {
 	case m.IsRequest() && isTaskMethod(m.Method):
 		c.serveTask(m)
 	case m.IsRequest():
+		c.lastBefore()
 		c.ask(m.ID, m.Method, m.Params)
-		if len(c.rounds) == 0 && len(c.inputs) > 0 && c.phase == running && c.round > 0 {
+		if len(c.rounds) == 0 && len(c.inputs) > 0 && c.phase == running && c.round > 0 && c.lasting == nil {
 			c.park(nil) // its client's replica has died, and no round is there to do it
 		}
 	case m.Method == mcp.NotifyProgress:
@@ -58,6 +66,8 @@ func (c *call) Receive(m *jsonrpc.Message, borrowed bool) {
 	if c.lagging {
 		c.shed()
 	}
+	c.parkAlone()
+	c.goOnUnasked()
 	if c.driver == byRound && !borrowed && c.x != nil {
 		c.x.Wake() // it came from elsewhere: the round reads the exchange's own stream
 	}
@@ -84,10 +94,10 @@ func (c *call) Fail(err error) {
 		return
 	}
 	// What has met no session has not run; what is harmless may run twice, which
-	// is left to the rounds of a call that has had several (strand). Neither where
-	// the server has asked something already.
+	// is left to the rounds of a call that has had several, and to one that lasts
+	// (strand). Neither where the server has asked something already.
 	unmet := errors.Is(err, legacy.ErrSessionGone) && (c.round == 0 || c.resent)
-	twice := errors.Is(err, legacy.ErrBroken) && c.repeats && c.round == 0
+	twice := errors.Is(err, legacy.ErrBroken) && c.repeats && c.round == 0 && c.lasting == nil
 	if c.task == nil && !c.retried && c.phase == running && len(c.inputs) == 0 && (unmet || twice) && c.x.HasMessage() {
 		if twice {
 			c.x.Cancel("the call runs again")
@@ -205,7 +215,7 @@ func missing(capability string) *Refusal {
 func (c *call) noted(m *jsonrpc.Message) {
 	switch {
 	case m.Method == mcp.NotifyElicitationCompleted:
-		c.completed(jsonrpc.Get(m.Params, "elicitationId"))
+		c.completed(completedID(m))
 	case c.task.isOf(m.Params):
 		c.task.read(m.Params)
 		c.heard = time.Now()
@@ -214,17 +224,41 @@ func (c *call) noted(m *jsonrpc.Message) {
 
 // progress passes progress on under each round's own token.
 func (c *call) progress(params []byte) {
+	if l := c.lasting; l != nil && l.following != nil && l.following.progress != nil {
+		l.following.notify(c, withProgressToken(l.following.progress, params))
+	}
 	for _, r := range c.rounds {
 		if r.progress == nil {
 			continue
 		}
-		n := append([]byte(nil), `{"jsonrpc":"2.0","method":"`+mcp.NotifyProgress+`","params":{"progressToken":`...)
-		n = append(n, r.progress...)
-		if rest := jsonrpc.AppendMembers(nil, params, isProgressToken); len(rest) > 0 {
-			n = append(append(n, ','), rest...)
-		}
-		c.tell(r, append(n, "}}"...))
+		c.tell(r, withProgressToken(r.progress, params))
 	}
+}
+
+func withProgressToken(token, params []byte) []byte {
+	n := append([]byte(nil), `{"jsonrpc":"2.0","method":"`+mcp.NotifyProgress+`","params":{"progressToken":`...)
+	n = append(n, token...)
+	if rest := jsonrpc.AppendMembers(nil, withoutTask(params), isProgressToken); len(rest) > 0 {
+		n = append(append(n, ','), rest...)
+	}
+	return append(n, "}}"...)
+}
+
+// withoutTask leaves out which task a notification belongs to: spec 2025-11-25,
+// basic/utilities/tasks, "Related Task Metadata". A modern client knows of none.
+func withoutTask(params []byte) []byte {
+	meta := jsonrpc.Get(params, "_meta")
+	if jsonrpc.Get(meta, mcp.MetaRelatedTask) == nil {
+		return params
+	}
+	out := jsonrpc.AppendMembers([]byte{'{'}, params, func(name []byte) bool { return string(name) == "_meta" })
+	if kept := jsonrpc.AppendMembers(nil, meta, func(name []byte) bool { return string(name) == mcp.MetaRelatedTask }); len(kept) > 0 {
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(append(out, `"_meta":{`...), kept...), '}')
+	}
+	return append(out, '}')
 }
 
 func isProgressToken(name []byte) bool { return string(name) == mcp.MetaProgressToken }
@@ -232,8 +266,12 @@ func isProgressToken(name []byte) bool { return string(name) == mcp.MetaProgress
 // logged passes a log message on to the rounds that want its level. Spec
 // 2026-07-28, server/utilities/logging, "Per-request log level".
 func (c *call) logged(params []byte) {
+	params = withoutTask(params)
 	text, _ := jsonrpc.Unquote(jsonrpc.Get(params, "level"))
 	level := mcp.ParseLevel(text)
+	if l := c.lasting; l != nil && l.following != nil && level != mcp.LevelNone && l.following.level.Admits(level) {
+		l.following.notify(c, jsonrpc.AppendRequest(nil, nil, mcp.NotifyMessage, params))
+	}
 	for _, r := range c.rounds {
 		if level != mcp.LevelNone && r.level.Admits(level) {
 			c.tell(r, jsonrpc.AppendRequest(nil, nil, mcp.NotifyMessage, params))

@@ -16,6 +16,7 @@ const (
 	ReasonMethodNotFound    Reason = "method_not_found"
 	ReasonHeaderMismatch    Reason = "header_mismatch"
 	ReasonMissingCapability Reason = "missing_capability"
+	ReasonDialect           Reason = "dialect" // unknown, or switched off
 
 	ReasonStateInvalid   Reason = "state_invalid"   // tampered with, cut, or not ours
 	ReasonStateUnknown   Reason = "state_key"       // sealed with a key that this replica lacks
@@ -89,4 +90,8 @@ var (
 	ErrDeadline = errors.New("nothing happened in time")
 	// ErrGone is what Round.Next returns once the client is gone.
 	ErrGone = errors.New("client is gone")
+	// ErrEnded is what Round.Next returns when there is nothing more to tell, and
+	// no answer either: the client of a lasting call goes on with it in another
+	// round, or has cancelled it.
+	ErrEnded = errors.New("the round has ended without an answer")
 )

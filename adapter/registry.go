@@ -18,14 +18,22 @@ type registry struct {
 	live      map[*call]struct{} // not done
 	parked    int
 	perCaller map[principal]int
+	lasting   int // calls that last, and are not done
+	lastingOf map[principal]int
 	kept      list.List // done calls whose outcomes are kept, oldest first
 	owed      int       // of them, those that no round has been told yet
 	keptBytes int64
+	shelfOf   map[principal]*shelf // of the kept ones
+	shelves   shelves
+	late      []*call       // dropped, and to be forgotten once they are not busy
 	idle      chan struct{} // closed when no running call is left, or nil
 	allIdle   func() bool   // and no parked one either, and every outcome was told
 
+	stock stock // of what the clients of lasting calls are yet to be told
+
 	released         map[[16]byte]*record
 	releasedQueue    releasedQueue
+	lapsing          int                   // released calls that are over, and of which the server is being told
 	away, awayBefore map[[16]byte]struct{} // calls that go on elsewhere: the newer and the older ones
 }
 
@@ -34,8 +42,11 @@ func (r *registry) init(s Settings) {
 	r.named = make(map[[16]byte]*call)
 	r.live = make(map[*call]struct{})
 	r.perCaller = make(map[principal]int)
+	r.lastingOf = make(map[principal]int)
+	r.shelfOf = make(map[principal]*shelf)
 	r.released = make(map[[16]byte]*record)
 	r.away = make(map[[16]byte]struct{})
+	r.stock.init(s.MaxUndeliveredOverall)
 }
 
 // watch remembers a call that lasts, for Shutdown.
@@ -64,8 +75,12 @@ func (r *registry) adopt(c *call) (other *call, err error) {
 	if err := r.parkLocked(c); err != nil {
 		return nil, err
 	}
+	if c.lasting != nil {
+		r.endureLocked(c)
+		r.stockUp(c)
+	}
 	if rec := r.released[c.id]; rec != nil { // it came from elsewhere just now
-		delete(r.released, c.id)
+		r.unput(c.id, rec)
 		rec.session.Return(false)
 	}
 	return nil, nil
@@ -117,29 +132,55 @@ func (r *registry) leave(c *call) {
 }
 
 // keep holds a done call's outcome for retries that come twice, and lets the
-// oldest go where they are too many bytes. c.mu is held.
+// oldest go of the callers who have the most where they are too many bytes. c.mu is
+// held.
 func (r *registry) keep(c *call, bytes int64) {
 	r.mu.Lock()
 	c.keptBytes, c.keptUntil = bytes, c.until
 	c.keptAt = r.kept.PushBack(c)
-	if c.owed = c.result != nil && !slices.ContainsFunc(c.rounds, (*callRound).expectant); c.owed {
+	if c.owed = c.result != nil && c.lasting == nil && !slices.ContainsFunc(c.rounds, (*callRound).expectant); c.owed {
 		r.owed++
 	}
 	r.keptBytes += bytes
+	r.shelve(c)
 	var old []*call
 	for r.keptBytes > r.settings.MaxOutcomeBytes && r.kept.Len() > 0 {
-		o := r.kept.Front().Value.(*call)
+		o := r.shelves[0].items.Front().Value.(*call)
 		old = append(old, o)
 		r.drop(o)
 	}
 	r.mu.Unlock()
 	for _, o := range old {
-		// No waiting for a lock under a lock: a call that is busy just now forgets
-		// when its time is over.
-		if o != c && o.mu.TryLock() {
+		switch {
+		case o == c: // its rounds are told the outcome all the same
+		case o.mu.TryLock():
 			o.forget()
 			o.mu.Unlock()
+		default: // no waiting for a lock under a lock
+			r.mu.Lock()
+			r.late = append(r.late, o)
+			r.mu.Unlock()
 		}
+	}
+}
+
+// keeps reports whether the outcome of a call that is done is kept.
+func (r *registry) keeps(c *call) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return c.keptAt != nil
+}
+
+// forgetLate forgets the calls that were busy when their outcomes gave way.
+func (r *registry) forgetLate() {
+	r.mu.Lock()
+	late := r.late
+	r.late = nil
+	r.mu.Unlock()
+	for _, c := range late {
+		c.mu.Lock()
+		c.forget()
+		c.mu.Unlock()
 	}
 }
 
@@ -147,6 +188,7 @@ func (r *registry) keep(c *call, bytes int64) {
 func (r *registry) drop(c *call) {
 	if c.keptAt != nil {
 		r.kept.Remove(c.keptAt)
+		r.unshelve(c)
 		r.keptBytes -= c.keptBytes
 		c.keptAt = nil
 		r.toldLocked(c)
@@ -180,6 +222,7 @@ func (e *Engine) expire() {
 	r := &e.calls
 	tick := time.NewTicker(min(time.Second, max(r.settings.OutcomeTTL/4, time.Millisecond)))
 	defer tick.Stop()
+	var live []string
 	for {
 		select {
 		case <-e.ctx.Done():
@@ -188,7 +231,9 @@ func (e *Engine) expire() {
 			for _, c := range r.over(now) {
 				r.forget(c)
 			}
+			r.forgetLate()
 			e.expireReleased(now)
+			live = e.copyAnew(live)
 		}
 	}
 }
@@ -237,6 +282,12 @@ func (r *registry) parkedCalls() int {
 	return r.parked
 }
 
+func (r *registry) releasedCalls() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.released)
+}
+
 // check must be called with mu held.
 func (r *registry) check() {
 	if r.idle != nil && r.resting() {
@@ -260,6 +311,9 @@ func (r *registry) look() {
 	r.check()
 }
 
+// waitPoll is how often wait looks whether all says something else.
+const waitPoll = 50 * time.Millisecond
+
 // wait returns once no call runs any more, or ctx ends. While all says so, it
 // waits for the parked ones and for outcomes that nobody was told, too.
 func (r *registry) wait(ctx context.Context, all func() bool) {
@@ -272,9 +326,17 @@ func (r *registry) wait(ctx context.Context, all func() bool) {
 	idle := make(chan struct{})
 	r.idle = idle
 	r.mu.Unlock()
-	select {
-	case <-idle:
-	case <-ctx.Done():
+	look := time.NewTicker(waitPoll)
+	defer look.Stop()
+	for {
+		select {
+		case <-idle:
+			return
+		case <-ctx.Done():
+			return
+		case <-look.C:
+			r.look()
+		}
 	}
 }
 
@@ -289,6 +351,7 @@ func (r *registry) close() {
 	for _, c := range kept {
 		r.forget(c)
 	}
+	r.forgetLate()
 }
 
 // settle is the end of a call: it comes off the books, or is kept for a retry
@@ -304,20 +367,28 @@ func (c *call) settle(was phase) {
 	}
 	c.unwatchTask()
 	c.unexpect()
-	if c.round == 0 {
+	if c.lasting != nil {
+		r.relent(c)
+		c.lasting.original = nil
+	} else if c.round == 0 {
 		return
 	}
 	until := time.Now().Add(r.settings.OutcomeTTL)
 	if was != parked || until.After(c.until) {
 		c.until = until
 	}
-	size := int64(callOverhead)
-	if c.result != nil {
-		size += int64(len(c.result.Result) + len(c.result.Error))
+	switch l := c.lasting; {
+	case l == nil:
+	case l.following != nil:
+		c.until = time.Now().Add(l.following.away)
+	case l.until.After(c.until):
+		c.until = l.until
 	}
-	r.keep(c, size)
-	c.early, c.stat, c.names, c.inputs, c.creds, c.stop = nil, nil, nil, nil, nil, nil
-	c.transcript, c.known, c.estate, c.fallback, c.withdrawn = nil, nil, nil, nil, nil
+	r.keep(c, c.size())
+	c.dropUntold()
+	c.copyOutcome()
+	c.early, c.stat, c.names, c.inputs, c.creds, c.stop = responses{}, nil, nil, nil, nil, nil
+	c.transcript, c.known, c.carried, c.estate, c.fallback, c.withdrawn = nil, nil, nil, nil, nil, nil
 }
 
 // callOverhead is about what a kept call takes beside its result.
@@ -330,5 +401,6 @@ func notKept() error {
 // forget lets go of the outcome. mu is held.
 func (c *call) forget() {
 	c.forgotten = true
+	c.closeBacklog()
 	c.result, c.err = nil, notKept() // for rounds that have joined and not been told yet
 }

@@ -58,6 +58,55 @@ func TestParkedCallsAreBounded(t *testing.T) {
 	}
 }
 
+// A caller with many outcomes loses those, not the others theirs.
+func TestOutcomesOfOtherCallersAreKept(t *testing.T) {
+	r := testRegistry(func(s *Settings) { s.MaxOutcomeBytes = 1000 })
+	keep := func(n, caller byte, bytes int64) *call {
+		c := named(n, caller)
+		if err := r.park(c); err != nil {
+			t.Fatal(err)
+		}
+		r.unpark(c)
+		c.mu.Lock()
+		r.keep(c, bytes)
+		c.mu.Unlock()
+		return c
+	}
+	few, other := keep(1, 'a', 100), keep(2, 'b', 150)
+	var many []*call
+	for n := range byte(20) {
+		many = append(many, keep(10+n, 'm', 200))
+	}
+	if r.get(few.id) == nil || r.get(other.id) == nil {
+		t.Error("others' outcomes were let go")
+	}
+	for i, c := range many {
+		if kept := r.get(c.id) != nil; kept != (i >= len(many)-3) {
+			t.Errorf("of the many, outcome %d: kept %v", i, kept)
+		}
+	}
+	keep(40, 'b', 250) // there is room, but for one of the many
+	if r.get(many[17].id) != nil || r.get(few.id) == nil || r.get(other.id) == nil {
+		t.Error("not the oldest of who has the most was let go")
+	}
+	r.close()
+	if len(r.shelves) != 0 || len(r.shelfOf) != 0 || r.keptBytes != 0 {
+		t.Errorf("%d shelves of %d callers are left", len(r.shelves), len(r.shelfOf))
+	}
+}
+
+// What is kept of a call that has a handle is counted with it.
+func TestHandlesCountAmongOutcomes(t *testing.T) {
+	c := named(1, 'a')
+	c.result = &Outcome{Result: make([]byte, 100)}
+	before := c.size()
+	c.lasting = &lasting{handle: make([]byte, 5000), following: &following{short: make([]byte, 300)}}
+	c.lasting.following.backlog.bytes = 70
+	if got := c.size() - before; got != 5370 {
+		t.Errorf("they count for %d bytes", got)
+	}
+}
+
 func TestKeptOutcomesAreBounded(t *testing.T) {
 	r := testRegistry(func(s *Settings) { s.MaxOutcomeBytes = 1000 })
 	keep := func(n byte, bytes int64) *call {
@@ -108,6 +157,9 @@ func TestKeptOutcomesAreBounded(t *testing.T) {
 	r.close()
 	if r.kept.Len() != 0 || len(r.named) != 0 {
 		t.Error("outcomes are left at the end")
+	}
+	if !b.forgotten {
+		t.Error("a call that was busy when it was let go is not forgotten")
 	}
 }
 

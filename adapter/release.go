@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"bytes"
 	"container/heap"
 	"time"
 
@@ -16,10 +17,12 @@ import (
 // registry it takes less than 256 bytes: there may be a hundred thousand.
 type record struct {
 	session *legacy.Session
-	request string // the request id at the server
-	asked   []byte // raw ids of the open input requests and of the task, each behind its kind
-	until   int64  // Unix nanoseconds; not before its request states are refused
-	since   uint64 // since when the call is this replica's, in Unix nanoseconds
+	request string    // the request id at the server
+	asked   []byte    // raw ids of the open input requests and of the task, each behind its kind
+	until   int64     // Unix nanoseconds; not before its request states are refused
+	since   uint64    // since when the call is this replica's, in Unix nanoseconds
+	left    *heirloom // of a lasting call, or nil
+	vigil   *vigil    // likewise
 }
 
 // released says how a released call is found among others, oldest first.
@@ -31,7 +34,7 @@ type releasedCall struct {
 // release lets go of a parked call's stream, where the server can go on with
 // it. It reports whether it did. mu is held.
 func (c *call) release() bool {
-	if c.phase != parked || c.x == nil || c.estate != nil || c.driver != byGoroutine {
+	if c.phase != parked || c.x == nil || c.estate != nil || c.driver != byGoroutine || c.lasting != nil {
 		return false
 	}
 	at := c.x.Position()
@@ -40,7 +43,7 @@ func (c *call) release() bool {
 	}
 	s := c.x.Session()
 	rec := &record{
-		session: s, request: at.Request, asked: c.task.pack(questionIDs(c.inputs)),
+		session: s, request: at.Request, asked: c.askedIDs(),
 		until: (c.until.Unix() + 2) * int64(time.Second), since: c.since,
 	}
 	if len(rec.asked) > maxAsked {
@@ -55,7 +58,10 @@ func (c *call) release() bool {
 }
 
 // maxAsked bounds the ids in a record of this replica's.
-const maxAsked = 120
+const maxAsked = 80
+
+// askedIDs packs the ids of a record, with no room to spare. mu is held.
+func (c *call) askedIDs() []byte { return bytes.Clone(c.task.pack(questionIDs(c.inputs))) }
 
 // questionIDs packs the ids of open input requests: a kind, a length and the raw
 // id each.
@@ -106,9 +112,39 @@ func (c *call) endAfar(left *estate, asked []*input, why string) {
 	}()
 }
 
+// releaseLasting is release for a lasting call that others can go on with from
+// its handle, whether or not it is parked. mu is held.
+func (c *call) releaseLasting() bool {
+	if c.lasting == nil || c.phase != parked && c.phase != running || c.x == nil || c.moving || c.estate != nil ||
+		c.driver != byGoroutine || !c.sure() || !c.handleLeads() {
+		return false
+	}
+	s, until := c.x.Session(), c.lasting.until
+	if f := c.lasting.following; f != nil { // its client may be away for no longer
+		away := f.awayAt
+		if away.IsZero() {
+			away = time.Now().Add(f.away)
+		}
+		if away.Before(until) {
+			until = away
+		}
+	}
+	rec := &record{
+		session: s, request: c.x.Position().Request, asked: c.askedIDs(),
+		until: (until.Unix() + 2) * int64(time.Second), since: c.since, left: c.heirloom(), vigil: c.vigil(),
+	}
+	if !c.engine.calls.release(c, rec) {
+		return false
+	}
+	s.Hold()
+	c.hush()
+	c.wake()
+	return true
+}
+
 // handOver lets go of a parked call for another replica. mu is held.
 func (c *call) handOver() bool {
-	if c.phase != parked || c.x == nil || c.estate != nil || c.driver != byGoroutine || c.x.Position().Event == "" && c.task == nil {
+	if c.phase != parked || c.x == nil || c.estate != nil || c.driver != byGoroutine || c.x.Position().Event == "" && c.task == nil || c.lasting != nil {
 		return false
 	}
 	c.engine.calls.forgetParked(c)
@@ -124,10 +160,11 @@ func (c *call) hush() {
 	c.x = nil
 	c.phase, c.forgotten = done, true // no other way leads from parked to an end that nobody hears of
 	c.err, c.elsewhere = errAway, true
+	c.closeBacklog()
 	if c.timer != nil {
 		c.timer.Stop()
 	}
-	c.inputs, c.transcript, c.names, c.early, c.creds, c.stat = nil, nil, nil, nil, nil, nil
+	c.inputs, c.transcript, c.names, c.early, c.creds, c.stat = nil, nil, nil, responses{}, nil, nil
 }
 
 // release takes a parked call off the books and keeps a record of it. It
@@ -135,10 +172,15 @@ func (c *call) hush() {
 func (r *registry) release(c *call, rec *record) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.released) >= r.settings.MaxReleased {
+	if len(r.released)+r.lapsing >= r.settings.MaxReleased {
 		return false
 	}
-	r.unparkLocked(c)
+	if c.phase == parked {
+		r.unparkLocked(c)
+	}
+	if c.lasting != nil {
+		r.relentLocked(c)
+	}
 	delete(r.named, c.id)
 	delete(r.live, c)
 	r.check()
@@ -150,9 +192,14 @@ func (r *registry) release(c *call, rec *record) bool {
 // mu is held.
 func (r *registry) put(id [16]byte, rec *record) {
 	if old := r.released[id]; old != nil {
+		r.unput(id, old)
 		defer old.session.Return(false)
 	}
 	r.released[id] = rec
+	rec.expect()
+	if rec.left != nil {
+		r.stock.admit(&rec.left.backlog, rec.left.who)
+	}
 	heap.Push(&r.releasedQueue, releasedCall{id, rec.until})
 	if len(r.releasedQueue) > 2*len(r.released)+1024 { // most of it is of calls that have gone on
 		r.releasedQueue = r.releasedQueue[:0]
@@ -160,6 +207,15 @@ func (r *registry) put(id [16]byte, rec *record) {
 			r.releasedQueue = append(r.releasedQueue, releasedCall{id, rec.until})
 		}
 		heap.Init(&r.releasedQueue)
+	}
+}
+
+// unput takes a record off the books. mu is held.
+func (r *registry) unput(id [16]byte, rec *record) {
+	delete(r.released, id)
+	rec.unexpect()
+	if rec.left != nil {
+		rec.left.backlog.leave()
 	}
 }
 
@@ -178,7 +234,7 @@ func (r *registry) take(id [16]byte) (rec *record, away bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if rec = r.released[id]; rec != nil {
-		delete(r.released, id)
+		r.unput(id, rec)
 		return rec, true
 	}
 	return nil, r.isAway(id)
@@ -196,23 +252,6 @@ func (r *registry) gaveUp(id [16]byte) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.isAway(id)
-}
-
-// lapsed takes the released calls off the books whose clients did not come
-// back.
-func (r *registry) lapsed(now int64) []*record {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var late []*record
-	for len(r.releasedQueue) > 0 && r.releasedQueue[0].until <= now {
-		q := heap.Pop(&r.releasedQueue).(releasedCall)
-		// A call that went on and was let go again has another end.
-		if rec := r.released[q.id]; rec != nil && rec.until == q.until {
-			delete(r.released, q.id)
-			late = append(late, rec)
-		}
-	}
-	return late
 }
 
 // releasedQueue is a heap: who ends first is the first.
@@ -233,36 +272,25 @@ func (q *releasedQueue) Pop() any {
 
 // end tells the server that nobody will answer.
 func (rec *record) end(why string) {
-	s := rec.session
-	for b := rec.asked; len(b) >= 2; {
-		id := b[2 : 2+int(b[1])]
-		text := []byte(nil)
-		if b[0] == taskKind {
-			if s.CancelsTasks() {
-				s.PostLater(s.Housekeeping(), taskCancel(legacy.Text(), s.AppendNewID(nil), id))
-			}
-			b = b[2+len(id):]
-			continue
-		}
-		if b[0] == 'e' {
-			text = jsonrpc.AppendResult(legacy.Text(), id, []byte(`{"action":"cancel"}`))
-		} else {
-			text = jsonrpc.AppendError(legacy.Text(), id, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: why})
-		}
-		s.PostLater(s.Housekeeping(), text)
-		b = b[2+len(id):]
+	for _, text := range rec.lastWords(why) {
+		rec.session.PostLater(rec.session.Housekeeping(), text)
 	}
-	s.CancelRequest(s.Housekeeping(), rec.request, why)
-	s.Return(false)
+	rec.session.Return(false)
 }
 
-// expireReleased ends what was released for too long.
-func (e *Engine) expireReleased(now time.Time) {
-	if !e.confirmed() {
-		return // another replica may have gone on with some
+// lastWords are the messages that say so.
+func (rec *record) lastWords(why string) (texts [][]byte) {
+	for b := rec.asked; len(b) >= 2; {
+		id := b[2 : 2+int(b[1])]
+		switch {
+		case b[0] == 'e':
+			texts = append(texts, jsonrpc.AppendResult(legacy.Text(), id, []byte(`{"action":"cancel"}`)))
+		case b[0] != taskKind:
+			texts = append(texts, jsonrpc.AppendError(legacy.Text(), id, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: why}))
+		case rec.session.CancelsTasks():
+			texts = append(texts, taskCancel(legacy.Text(), rec.session.AppendNewID(nil), id))
+		}
+		b = b[2+len(id):]
 	}
-	for _, rec := range e.calls.lapsed(now.UnixNano()) {
-		e.metrics.expired()
-		rec.end("the client did not come back")
-	}
+	return append(texts, legacy.AppendCancelled(legacy.Text(), rec.request, why))
 }

@@ -3,6 +3,7 @@ package adapter
 import (
 	"fmt"
 	"net/http"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/holdfast-mcp/holdfast/adapter/legacy"
 	"github.com/holdfast-mcp/holdfast/adapter/mcp"
+	"github.com/holdfast-mcp/holdfast/adapter/state"
 	"github.com/holdfast-mcp/holdfast/test/fixture/rawserver"
 )
 
@@ -226,7 +228,12 @@ func TestReleasedCallIsSmall(t *testing.T) {
 			t.Fatal(err)
 		}
 		rec := &record{session: s, request: fmt.Sprintf("1f2e3d4c-%d", i), until: c.until.UnixNano(), since: sinceNow()}
-		rec.asked = append(append(rec.asked, 'e', 2), "17"...)
+		for range 8 { // the most there is room for
+			c.inputs = append(c.inputs, &input{Input: Input{Method: mcp.MethodElicit}, id: []byte(strings.Repeat("7", maxAsked/8-2))})
+		}
+		if rec.asked = c.askedIDs(); len(rec.asked) != maxAsked {
+			t.Fatalf("%d bytes of ids, want %d", len(rec.asked), maxAsked)
+		}
 		if !calls.release(c, rec) {
 			t.Fatal("not released")
 		}
@@ -252,4 +259,43 @@ func mustCaps(t *testing.T, r *rig) *mcp.Capabilities {
 		t.Fatal(err)
 	}
 	return caps
+}
+
+// What a replica leaves of a call is of use for that call only, and nothing that is
+// damaged is.
+func TestHeirloomIsOfItsCall(t *testing.T) {
+	r := newRig(t)
+	id := newCallID()
+	token := func(id [16]byte, born int64) state.Token {
+		return state.Token{Owner: "r", Call: id, Upstream: "up", Born: born, Expires: time.Now().Add(time.Hour).Unix(), Asked: [3]uint32{2}}
+	}
+	seal := func(t state.Token) []byte { return r.ring.Seal(nil, &t) }
+	asked := token(id, 1)
+	whole := &heirloom{handle: seal(token(id, 1)), token: seal(token(id, 0)), names: []string{"n"}, who: principal{7}}
+	whole.backlog.first(pending{note: []byte("{}")}, pending{lost: 3}, pending{key: "k"})
+	whole.measure()
+	var f fields
+	whole.append(&f)
+	readFields(f, func(field item) {
+		if got := readHeirloom(field.value); !reflect.DeepEqual(got, whole) {
+			t.Errorf("got %+v, want %+v", got, whole)
+		}
+		if readHeirloom(field.value[:len(field.value)-1]) != nil {
+			t.Error("one that is cut is read")
+		}
+	})
+	if got := whole.open(r.Engine, &asked); got == nil || got.Asked[0] != 2 || got.Born != 1 {
+		t.Errorf("opened as %+v", got)
+	}
+	for name, h := range map[string]*heirloom{
+		"none":             nil,
+		"another's handle": {handle: seal(token(newCallID(), 1)), token: whole.token},
+		"another's state":  {handle: whole.handle, token: seal(token(newCallID(), 0))},
+		"no handle":        {handle: seal(token(id, 0)), token: whole.token},
+		"damaged":          {handle: whole.handle, token: whole.token[1:]},
+	} {
+		if got := h.open(r.Engine, &asked); got != nil {
+			t.Errorf("%s: opened as %+v", name, got)
+		}
+	}
 }

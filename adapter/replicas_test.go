@@ -100,6 +100,12 @@ func (f *replicas) die(r *rig) {
 // giveUp lets so much time pass that a silent replica's calls may be taken over.
 func (f *replicas) giveUp() { f.lan.advance(2 * f.lan.patience) }
 
+// lose lets a replica die, and be given up.
+func (f *replicas) lose(r *rig) {
+	f.die(r)
+	f.giveUp()
+}
+
 func (f *replicas) end() {
 	for _, r := range f.rigs {
 		r.finishAll()
@@ -147,10 +153,11 @@ func (r *rig) finishAll() {
 func (r *rig) checkEmpty() {
 	r.t.Helper()
 	c := &r.calls
-	if n := r.rounds.Load(); n != 0 || c.parked != 0 || len(c.perCaller) != 0 || len(c.live) != 0 || len(c.named) != 0 || c.kept.Len() != 0 || c.keptBytes != 0 || len(c.released) != 0 {
+	if n := r.rounds.Load(); n != 0 || c.parked != 0 || len(c.perCaller) != 0 || c.lasting != 0 || len(c.lastingOf) != 0 || len(c.live) != 0 || len(c.named) != 0 || c.kept.Len() != 0 || c.keptBytes != 0 || len(c.released) != 0 {
 		r.t.Errorf("%s: left over: %d rounds, %d parked of %d callers, %d live, %d named, %d kept of %d bytes, %d released", r.settings.Replica,
 			n, c.parked, len(c.perCaller), len(c.live), len(c.named), c.kept.Len(), c.keptBytes, len(c.released))
 	}
+	r.checkStock("the end")
 	if n := r.upstreams()["up"].Server.Sessions(); n != 0 {
 		r.t.Errorf("%s: %d sessions left", r.settings.Replica, n)
 	}
@@ -227,6 +234,10 @@ func endOf(t *testing.T, done <-chan result) result {
 
 // noEventIDs makes a server whose streams cannot be resumed.
 func noEventIDs(_ *Settings, _ *legacy.Settings, raw *rawserver.Settings) { raw.NoEventIDs = true }
+
+// primed makes a server whose streams can be resumed before anything is said on
+// them.
+func primed(_ *Settings, _ *legacy.Settings, raw *rawserver.Settings) { raw.Prime = true }
 
 // paramFields is a ParamChecker that wants each ruled header to be there.
 type paramFields []Field

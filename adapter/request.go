@@ -1,6 +1,8 @@
 package adapter
 
 import (
+	"time"
+
 	"github.com/holdfast-mcp/holdfast/adapter/mcp"
 )
 
@@ -24,6 +26,40 @@ type Request struct {
 	InputResponses []byte // raw object, or nil
 	RequestState   []byte // the text between the quotes, or nil
 
+	// Wrapped says that each of InputResponses is {"result": …} or {"error": …}:
+	// an error is the answer that the server gets for its question.
+	Wrapped bool
+	// Carried says that the client does not send the original request again. The
+	// request state carries Method and what belongs to the request in Params; with
+	// a RequestState, the engine fills these, Name and Args from there, and
+	// InputResponses are all that the call has had so far, not the new ones alone.
+	Carried bool
+	// Bare says that the request does not have the form of the modern revision: a
+	// modern server cannot be sent it.
+	Bare bool
+	// PassOnly, where it is not nil, says that the request is for a modern server
+	// alone: what it asks for is switched off here, which this says.
+	PassOnly error
+	// Hold is how long the round may last before its client is told to come back,
+	// where the method may be answered so; zero: the engine's MaxHold.
+	Hold time.Duration
+	// Stays says that the client of a call which has had a request state may lose
+	// its connection: the call is not cancelled then, but waits for the same
+	// request state until that expires.
+	Stays bool
+	// Lasting, where it is not zero, is how long the call lasts once it has been
+	// let go with a handle: after LastingAfter, or as soon as the server says that
+	// it takes its time (lasting.go). It counts for tools/call only.
+	Lasting, LastingAfter time.Duration
+	// Away, with Lasting, is how long the client of a call may be away. The round
+	// does not end with the handle then: the client is told that first, and in
+	// further events all that the call has to say (follow.go). It counts for all
+	// methods that may be answered with input_required.
+	Away time.Duration
+	// Original is the raw id of the request that a round is about, where its client
+	// follows the call that this began.
+	Original []byte
+
 	Credentials Credentials
 	// PrincipalHeader is the value of the header that a trusted proxy in front
 	// sets (principal.header), or empty.
@@ -35,6 +71,7 @@ type Request struct {
 
 	endpoint string // at which the session is kept; set on the way to the replica that keeps it
 	ticket   ticket // of a first round that was sent on to another replica
+	once     bool   // such a round may not run twice: it begins when its asker lets it
 }
 
 // Credentials are what an upstream judges a client by: they go upstream with
@@ -64,12 +101,20 @@ type ParamChecker interface {
 type Event struct {
 	Notification []byte   // a complete JSON-RPC notification
 	Outcome      *Outcome // the end of the round
+	// Standing is how a lasting call stands that the client watches or follows, for
+	// the dialect to put into words: an Outcome with a Standing, of no method. One
+	// who follows is told the handle, as State, or a question at a time.
+	Standing *Outcome
 }
 
 // Outcome is how a round ended. Exactly one of Result, Error, Inputs or State
-// says how; Inputs always comes with State.
+// says how; Inputs always comes with State. With a Standing it tells how a
+// lasting call stands, and the others are what there is to that: State is there
+// in the outcome that names its handle first, Failure stands for Error, and
+// Inputs are without State.
 type Outcome struct {
 	Method     string
+	Standing   *Standing
 	Result     []byte // raw result object of the legacy server
 	Error      []byte // raw error object of the legacy server, codes already mapped
 	Inputs     []Input

@@ -104,7 +104,7 @@ func (r *routeRound) lost(err error) error {
 func (r *routeRound) rerun(err error) bool {
 	harmless := r.engine.runsAgain(r.req.Method)
 	var refusal *Refusal
-	if r.state == nil || r.fresh || r.told || !harmless || !errors.Is(err, legacy.ErrUnreachable) && !(errors.As(err, &refusal) && refusal.Reason == ReasonCallLost) {
+	if r.state == nil || r.fresh || r.told || r.aboutTask() || !harmless || !errors.Is(err, legacy.ErrUnreachable) && !(errors.As(err, &refusal) && refusal.Reason == ReasonCallLost) {
 		return false
 	}
 	if up := r.group.named(r.state.Endpoint); up != nil && errors.Is(err, legacy.ErrUnreachable) {

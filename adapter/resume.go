@@ -46,21 +46,28 @@ func (e *Engine) resume(up *upstream, req *Request, caps *mcp.Capabilities) (Rou
 			return nil, err
 		}
 		return r, nil
-	case own && !left:
+	case own && !left && (e.settings.Bus == nil || !byHandle(req.Method)):
 		e.leave()
 		return nil, notHeld()
 	}
 	r := e.forward(up, req, caps, t)
-	r.climb.away = own
+	r.climb.away, r.climb.lost = own && left, own && !left
 	return r, nil
 }
 
 // reclaim goes on with a call whose stream was let go here, of which rec is
 // what is left, or nil.
 func (e *Engine) reclaim(up *upstream, req *Request, caps *mcp.Capabilities, t *state.Token, rec *record, r *callRound) error {
-	c, err := e.inherit(up, req, caps, t)
+	var left *heirloom
+	if rec != nil {
+		left = rec.left
+	}
+	c, err := e.inherit(up, req, caps, t, left)
 	if err != nil && rec != nil && e.calls.keepRecord(t.Call, rec) {
 		return err // the same retry may come again
+	}
+	if err == nil && rec != nil {
+		c.keepVigil(rec)
 	}
 	if err == nil {
 		err = c.join(t.Round, req, r)
@@ -91,6 +98,11 @@ func (e *Engine) openState(up *upstream, req *Request, caps *mcp.Capabilities) (
 	case err != nil:
 		return nil, refuse(ReasonStateInvalid, "the request state is damaged, or not ours; start the call again without it")
 	}
+	if req.Carried {
+		if err := req.restore(&t); err != nil {
+			return nil, err
+		}
+	}
 	if err := e.checkState(&t, up.Name, req, caps); err != nil {
 		return nil, err
 	}
@@ -101,14 +113,20 @@ func (e *Engine) openState(up *upstream, req *Request, caps *mcp.Capabilities) (
 func (e *Engine) checkState(t *state.Token, upstream string, req *Request, caps *mcp.Capabilities) error {
 	key := e.key(req, caps)
 	switch {
+	case (t.Born != 0) != byHandle(req.Method):
+		return refuse(ReasonStateInvalid, "the request state is damaged, or not ours; start the call again without it")
 	case t.Upstream != upstream:
 		return refuse(ReasonStateForeign, "the request state belongs to another server")
 	case t.Principal != bearer(&key):
 		return refuse(ReasonStateForeign, "the request state belongs to another caller")
-	case t.Request != requestDigest(req):
+	case t.Born != 0 && !handleOf(t, req):
+		return refuse(ReasonStateForeign, "the token belongs to another request")
+	case t.Born == 0 && t.Request != requestDigest(req):
 		return refuse(ReasonStateForeign, "the request state belongs to a request with other params; repeat the original request")
 	case time.Now().Unix() > t.Expires:
-		return refuse(ReasonStateExpired, "the request state has expired (calls.park_ttl); start the call again without it")
+		expired := refuse(ReasonStateExpired, "the request state has expired (calls.park_ttl); start the call again without it")
+		expired.MayHaveRun = true // up to its question
+		return expired
 	}
 	return nil
 }
@@ -136,6 +154,15 @@ func (c *call) seat(round uint32, req *Request, r *callRound) (again bool, err e
 		}
 		return false, errAway
 	}
+	switch {
+	case byHandle(req.Method) && c.lasting == nil:
+		return false, notHeld()
+	case byHandle(req.Method):
+		return false, c.attend(req, r)
+	case c.lasting != nil && req.Lasting > 0 && round >= c.lasting.round:
+		r.outcome = c.begunLasting()
+		return true, nil
+	}
 	if err := checkParams(req, c.rules); err != nil {
 		return false, err
 	}
@@ -162,7 +189,7 @@ func (c *call) seat(round uint32, req *Request, r *callRound) (again bool, err e
 // carryOn unparks the call with the answers of a retry. mu is held.
 func (c *call) carryOn(req *Request, r *callRound) error {
 	e := c.engine
-	if int(c.round) >= e.settings.MaxRounds {
+	if c.asking >= e.settings.MaxRounds {
 		c.terminate(&Refusal{Reason: ReasonTooManyRounds, Detail: "the call took more rounds than calls.max_rounds", MayHaveRun: true}, "too many rounds")
 		return c.err
 	}
@@ -175,6 +202,9 @@ func (c *call) carryOn(req *Request, r *callRound) error {
 	if c.x != nil {
 		c.x.SetLevel(c.level)
 	}
+	if !c.lastAt.IsZero() && c.lastAt.Before(r.lastAt) { // its client has waited since then, request by request
+		r.lastAt = c.lastAt
+	}
 	c.rounds = append(c.rounds, r)
 	if c.estate != nil {
 		return c.recover(req, r)
@@ -183,7 +213,7 @@ func (c *call) carryOn(req *Request, r *callRound) error {
 		c.sendAnew(req)
 		return nil
 	}
-	answers := c.answers(req.InputResponses)
+	answers := c.answers(req.responses())
 	held := c.driver == byNobody // the request waits for the answers to earlier questions
 	if held {
 		c.enter(starting)
@@ -204,32 +234,37 @@ func (c *call) carryOn(req *Request, r *callRound) error {
 
 // answer is an input response on its way to the server.
 type answer struct {
-	in    *input
-	text  []byte
-	value []byte // what the client sent, where text is yet to be made
+	in       *input
+	text     []byte
+	response // what the client sent, where text is yet to be made
 }
 
 // content returns what the answer says, in memory of its own.
-func (a *answer) content() []byte {
-	if a.value != nil {
-		return a.value
+func (a *answer) content() response {
+	r := a.response
+	switch {
+	case r.value != nil:
+	case r.failed:
+		r.value = bytes.Clone(jsonrpc.Get(a.text, "error"))
+	default:
+		r.value = bytes.Clone(jsonrpc.Get(a.text, "result"))
 	}
-	return bytes.Clone(jsonrpc.Get(a.text, "result"))
+	return r
 }
 
 // answers takes the open inputs that a retry answers in full off the call.
 // Unknown keys are ignored; an answer that does not fit is asked for again:
 // spec 2026-07-28, basic/patterns/mrtr, "Error Handling".
-func (c *call) answers(responses []byte) []answer {
+func (c *call) answers(brought responses) []answer {
 	var found []answer
 	c.inputs = slices.DeleteFunc(c.inputs, func(in *input) bool {
-		value := jsonrpc.Get(responses, in.Key)
-		if value == nil || !c.fits(in, value) {
+		r, ok := brought.of(in.Key)
+		if !ok || !c.fits(in, r) {
 			return false
 		}
-		c.record(in, value)
-		if text := c.answerText(in, value); text != nil {
-			found = append(found, answer{in: in, text: text})
+		c.record(in, r)
+		if text := c.answerText(in, r); text != nil {
+			found = append(found, answer{in: in, text: text, response: response{failed: r.failed}})
 		}
 		return true
 	})
@@ -258,6 +293,7 @@ func (r *callRound) deliver() {
 		c.goDeliver(d, nil)
 		return
 	}
+	c.posting++
 	c.mu.Unlock()
 	err := legacy.ErrUnsent
 	p := d.session.TryPost(d.creds, d.answers[0].text)
@@ -265,6 +301,9 @@ func (r *callRound) deliver() {
 		err = p.Wait(time.Now().Add(quickPost))
 	}
 	c.mu.Lock()
+	if c.posting--; len(c.rounds) > 1 {
+		c.wake()
+	}
 	switch {
 	case errors.Is(err, legacy.ErrUnsent):
 		c.goDeliver(d, nil)
@@ -286,7 +325,12 @@ const quickPost = 10 * time.Millisecond
 // where that was sent already. mu is held.
 func (c *call) goDeliver(d *delivery, pending *legacy.Posting) {
 	ctx, cancel := context.WithCancel(c.engine.ctx)
-	if c.stop = cancel; c.phase == done { // nobody is served by it any more
+	if others := c.stop; c.posting > 0 && others != nil { // further answers are on their way
+		c.stop = func() { cancel(); others() }
+	} else {
+		c.stop = cancel
+	}
+	if c.phase == done { // nobody is served by it any more
 		cancel()
 	}
 	c.posting++
@@ -378,6 +422,10 @@ func (c *call) undelivered(x *legacy.Exchange, answers []answer, err error) {
 	for _, a := range answers {
 		c.inputs = append(c.inputs, a.in)
 		c.transcript = without(c.transcript, a.in.Key)
+		c.rekey(a.in)
+	}
+	if c.lasting != nil {
+		defer c.wake()
 	}
 	if again {
 		return // its client is asked for the rest when it comes back

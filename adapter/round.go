@@ -3,12 +3,12 @@ package adapter
 import (
 	"errors"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-mcp/holdfast/adapter/legacy"
 	"github.com/holdfast-mcp/holdfast/adapter/mcp"
+	"github.com/holdfast-mcp/holdfast/adapter/wait"
 )
 
 // callRound is one HTTP request of a client at a call. Its fields are guarded
@@ -24,6 +24,7 @@ type callRound struct {
 	own      Outcome // where the outcome is that only this round sees
 	err      error
 	gone     bool
+	hungUp   bool      // its client closed the connection, or is not heard of any more
 	delivery *delivery // to do at the first Next
 	served   Served
 	began    time.Time                  // with a request state
@@ -32,7 +33,16 @@ type callRound struct {
 	moved    atomic.Pointer[routeRound] // that goes on with the request in another way; nil: none
 	climbs   bool                       // whoever drives it looks for its call elsewhere when it leaves
 	hold     time.Time                  // when the client is told to come back; zero: never
+	lastAt   time.Time                  // when it is told the handle of a call that lasts; zero: never
+	leaves   bool                       // it is let go although something was asked since
+	watching bool                       // it hears of each change of a lasting call
+	awaits   bool                       // of them, only that it does not work any more, which is its outcome
+	told     string                     // of them, the last
 	wake     chan struct{}              // has room for one; nil until somebody waits on it
+
+	follows bool      // its client follows the call, once that lasts
+	unsure  []pending // what it was given since, and is not known to have told
+	sure    uint64    // how many events are
 }
 
 // Next implements Round.
@@ -56,7 +66,10 @@ func (r *callRound) move(ev Event, err error) bool {
 		c.up.failed(c.engine.settings.DownTTL) // what comes back may be another server
 	}
 	retry := r.req.RequestState != nil
-	if r.remote || r.routed && !retry || errors.Is(err, ErrGone) {
+	c.mu.Lock()
+	lasts := c.lasting != nil
+	c.mu.Unlock()
+	if lasts || byHandle(r.req.Method) || r.remote || r.routed && !retry || errors.Is(err, ErrGone) {
 		return false
 	}
 	m := c.engine.newRoute(c.up.group, r.req, c.key.Caps)
@@ -95,8 +108,11 @@ func (r *callRound) next(until time.Time) (Event, error) {
 	c := r.call
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if r.follows && !r.remote {
+		r.toldAll()
+	}
 	for {
-		if r.req.RequestState != nil && !r.gone && !c.engine.confirmed() {
+		if (r.req.RequestState != nil || r.follows && c.lasting != nil && !c.lasting.following.secret()) && !r.gone && !c.engine.confirmed() {
 			// Another replica may have the call by now: nothing is said for it here.
 			soon := time.Now().Add(leasePoll)
 			if soon.After(until) {
@@ -111,8 +127,25 @@ func (r *callRound) next(until time.Time) (Event, error) {
 			r.deliver()
 			continue
 		}
+		if r.mustFollow() {
+			c.beginFollowing(r)
+			continue
+		}
 		if ev, err, ok := r.ready(); ok {
 			return ev, err
+		}
+		if r.watching || r.follows && c.lasting != nil {
+			wait := until
+			if f := c.lasting.following; r.follows && f.before != nil && f.handAt.Before(wait) {
+				wait = f.handAt
+			}
+			if !r.hold.IsZero() && r.hold.Before(wait) && r.follows && c.phase != done {
+				wait = r.hold
+			}
+			if !r.sleep(wait) && !time.Now().Before(until) {
+				return Event{}, ErrDeadline
+			}
+			continue
 		}
 		if c.stranded() {
 			r.revive()
@@ -126,15 +159,26 @@ func (r *callRound) next(until time.Time) (Event, error) {
 				c.sendAnew(r.req)
 			}
 		}
+		if r.lastsBy(time.Now()) {
+			c.last(r)
+			continue
+		}
 		if r.mustLetGo() {
 			c.park(r)
 			continue
 		}
 		wait := until
-		if !r.hold.IsZero() && r.hold.Before(wait) && c.askable && c.phase == running {
-			wait = r.hold
+		if at := r.lookAt(); !at.IsZero() && at.Before(wait) && c.phase == running && len(c.inputs) == 0 && (c.callID == 0 || r.follows) && !c.moving && !c.resend && c.x != nil {
+			wait = at
 		}
-		if len(c.inputs) > 0 && c.phase != parked && !c.moving {
+		if c.mayLetGo() && !r.follows { // else it is woken when it may
+			if now := time.Now(); r.heldEnough(now) {
+				wait = earlier(wait, now.Add(handlePoll)) // not placed yet
+			} else if !r.hold.IsZero() {
+				wait = earlier(wait, r.hold)
+			}
+		}
+		if len(c.inputs) > 0 && c.phase != parked && !c.moving && (!r.leaves || c.phase == running) {
 			if !time.Now().Before(c.parkAt) {
 				c.park(r)
 				continue
@@ -151,7 +195,9 @@ func (r *callRound) next(until time.Time) (Event, error) {
 		case c.restart:
 			c.detach()
 		default:
-			r.step(wait)
+			if r.step(wait); r.mustFollow() {
+				continue
+			}
 			if ev, err, ok := r.ready(); ok { // it takes what it returns off the queue
 				return ev, err
 			}
@@ -167,8 +213,19 @@ func (r *callRound) next(until time.Time) (Event, error) {
 func (r *callRound) ready() (Event, error, bool) {
 	c := r.call
 	switch {
+	case r.follows && c.lasting != nil:
+		return r.followed()
 	case r.gone:
 		return Event{}, ErrGone, true
+	case r.awaits && !c.elsewhere && c.status() != mcp.TaskWorking:
+		r.outcome = c.look(r.req.Method)
+		return Event{Outcome: r.outcome}, nil, true
+	case r.awaits && !c.elsewhere:
+	case r.watching && !c.elsewhere && r.told != c.lasting.mark:
+		r.told = c.lasting.mark
+		return Event{Standing: c.look("")}, nil, true
+	case r.watching && !c.elsewhere && c.phase == done:
+		return Event{Outcome: acknowledged(r.req.Method)}, nil, true
 	case len(r.queue.waiting) > 0:
 		if c.inline == r && c.phase == running && !c.restart {
 			c.detach() // a call that streams lasts: its time limits and Shutdown must know of it
@@ -211,30 +268,24 @@ func (r *callRound) sleep(until time.Time) (woken bool) {
 	}
 	wake := r.wake
 	r.call.mu.Unlock()
-	t := timers.Get().(*time.Timer)
-	t.Reset(time.Until(until))
-	select {
-	case <-wake:
-		woken = true
-	case <-t.C:
-	}
-	t.Stop()
-	timers.Put(t)
+	_, woken = wait.For(wake, until)
 	r.call.mu.Lock()
 	return woken
 }
-
-// timers are stopped.
-var timers = sync.Pool{New: func() any {
-	t := time.NewTimer(time.Hour)
-	t.Stop()
-	return t
-}}
 
 // wake makes the rounds look again. mu is held.
 func (c *call) wake() {
 	for _, r := range c.rounds {
 		r.rouse()
+	}
+	if c.lasting != nil {
+		c.noteChange()
+		for _, r := range c.lasting.watchers {
+			r.rouse()
+		}
+		if f := c.lasting.following; f != nil {
+			f.stir(c)
+		}
 	}
 }
 
@@ -259,8 +310,9 @@ func (r *callRound) Gone() {
 	if r.gone {
 		return
 	}
-	r.gone = true
+	r.gone, r.hungUp = true, true
 	c.leave(r, "the client closed its connection")
+	c.unfollow(r)
 	r.rouse()
 	if m := r.moved.Load(); m != nil {
 		m.Gone()
@@ -270,7 +322,10 @@ func (r *callRound) Gone() {
 // leave takes a round off its call. The last one that waits cancels the call:
 // spec 2026-07-28, basic/patterns/cancellation. mu is held.
 func (c *call) leave(r *callRound, why string) {
-	if c.remove(r) && len(c.rounds) == 0 && (c.phase == starting || c.phase == running) {
+	if c.remove(r) && len(c.rounds) == 0 && c.lasting == nil && (c.phase == starting || c.phase == running) {
+		if r.req.Stays && c.stay() {
+			return
+		}
 		c.engine.metrics.cancelled()
 		// Of a call that had parked, this is what a client hears that comes back.
 		c.terminate(&Refusal{Reason: ReasonCallLost, Detail: "the call was cancelled: " + why, MayHaveRun: true}, why)
@@ -315,6 +370,10 @@ func (r *callRound) Close() {
 	}
 	c.leave(r, "the client's request has ended")
 	r.gone = true
+	c.unfollow(r)
+	if r.watching {
+		c.lasting.watchers = slices.DeleteFunc(c.lasting.watchers, func(w *callRound) bool { return w == r })
+	}
 	var finish *legacy.Exchange
 	if c.inline == r {
 		finish = c.x

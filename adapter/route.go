@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-mcp/holdfast/adapter/legacy"
 	"github.com/holdfast-mcp/holdfast/adapter/mcp"
 	"github.com/holdfast-mcp/holdfast/adapter/state"
+	"github.com/holdfast-mcp/holdfast/adapter/wait"
 )
 
 // routeRound is a round whose endpoint is of the modern era, or is yet to be
@@ -32,7 +33,11 @@ type routeRound struct {
 
 	state *state.Token // of a modern server's request state that is sealed in one of ours; else nil
 	fresh bool         // the request goes out without request state and answers: it runs again
-	owner *callRound   // that had the request before, and counts as the round; else nil
+	at    *upstream    // the only endpoint that it is for, or nil
+	// handles are the ids by which a listener's client knows a modern server's tasks,
+	// raw, by those that the server knows.
+	handles map[string][]byte
+	owner   *callRound // that had the request before, and counts as the round; else nil
 
 	past   []*upstream // endpoints that could not serve it
 	first  *upstream   // the endpoint to begin with, or nil
@@ -60,29 +65,35 @@ type routeRound struct {
 	wake    chan struct{}   // has room for one
 }
 
-// counting is where a round is on the books.
-type counting uint8
-
-const (
-	uncounted counting = iota
-	asRound            // Engine.enter
-	asListener
-)
-
 // beginRoute begins a round whose endpoint is not known to be a single legacy
 // one.
 func (e *Engine) beginRoute(g *group, req *Request, caps *mcp.Capabilities) (Round, error) {
 	r := e.newRoute(g, req, caps)
 	if req.RequestState != nil {
 		up, err := r.readState()
+		if err == nil && up == nil && byFollower(req.Method) { // no modern server knows the method
+			err = refuse(ReasonStateInvalid, "")
+		}
 		if err != nil {
 			r.cancel()
 			e.metrics.round(ServedRefused, time.Time{})
+			if byHandle(req.Method) {
+				err = aboutHandle(req.Method, err)
+			}
 			return nil, err
 		}
 		if up != nil {
 			r.cancel()
 			return e.beginLegacy(up, req, caps, false)
+		}
+	}
+	if req.Method == mcp.MethodListen && g.only == nil {
+		if tasks, err := r.sortTasks(); err != nil || tasks != nil && len(tasks.endpoints) > 0 {
+			r.cancel()
+			if err != nil {
+				return nil, err
+			}
+			return e.beginFan(r, tasks)
 		}
 	}
 	if err := r.count(); err != nil {
@@ -91,35 +102,6 @@ func (e *Engine) beginRoute(g *group, req *Request, caps *mcp.Capabilities) (Rou
 	}
 	r.set()
 	return r, nil
-}
-
-// count puts the round on the books, which uncount undoes.
-func (r *routeRound) count() error {
-	e := r.engine
-	if r.req.Method == mcp.MethodListen {
-		if err := e.admit(r, r.key.Principal); err != nil {
-			return err
-		}
-		r.counts = asListener
-		return nil
-	}
-	if err := e.arrive(); err != nil {
-		return err
-	}
-	r.counts = asRound
-	e.mu.Lock()
-	e.routes[r] = struct{}{}
-	e.mu.Unlock()
-	return nil
-}
-
-// endRoutes ends the rounds that are passed through: the grace period is over.
-func (e *Engine) endRoutes() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for r := range e.routes {
-		r.finish()
-	}
 }
 
 func (e *Engine) newRoute(g *group, req *Request, caps *mcp.Capabilities) *routeRound {
@@ -136,7 +118,7 @@ func (e *Engine) newRoute(g *group, req *Request, caps *mcp.Capabilities) *route
 func (r *routeRound) set() {
 	order := r.order()
 	request := r.request()
-	if len(order) > 0 && order[0] != r.unfit && order[0].known() == legacy.EraModern {
+	if len(order) > 0 && order[0] != r.unfit && order[0].known() == legacy.EraModern && !r.req.Bare {
 		if p := order[0].Server.TryPass(request); p != nil {
 			legacy.FreeText(request.Text)
 			r.mu.Lock()
@@ -180,6 +162,9 @@ func (r *routeRound) order() []*upstream {
 		return nil
 	}
 	order := r.group.order(&r.key)
+	if r.at != nil {
+		order = []*upstream{r.at}
+	}
 	if len(r.past) > 0 {
 		order = slices.DeleteFunc(slices.Clone(order), func(up *upstream) bool { return slices.Contains(r.past, up) })
 	}
@@ -190,12 +175,21 @@ func (r *routeRound) order() []*upstream {
 }
 
 // seek finds an endpoint that can be reached. A modern one has been sent the
-// request by then; a nil passage says that it is legacy.
+// request by then; a nil passage says that it is legacy. A request of a proposal
+// is for a legacy one alone, one of what is switched off here for a modern one.
 func (r *routeRound) seek(order []*upstream, request *legacy.Request) (*upstream, legacy.Era, *legacy.Passage, error) {
 	var last error = refuse(ReasonUpstreamDown, "no endpoint of the server is left to try")
 	for _, up := range order {
 		era, err := up.find(r.ctx, r.creds)
 		var p *legacy.Passage
+		if err == nil && era == legacy.EraModern && r.req.Bare {
+			last = refuse(ReasonDialect, "the server speaks %s itself by now, and takes requests of that form alone", mcp.Modern)
+			continue
+		}
+		if err == nil && era == legacy.EraLegacy && r.req.PassOnly != nil {
+			last = r.req.PassOnly
+			continue
+		}
 		if err == nil && era == legacy.EraModern && up != r.unfit {
 			p, err = up.Server.Pass(r.ctx, request)
 		}
@@ -234,7 +228,7 @@ func (r *routeRound) Next(until time.Time) (Event, error) {
 		case ending:
 			return r.farewell()
 		case seeking:
-			if !r.sleep(until) {
+			if _, woken := wait.For(r.wake, until); !woken {
 				return Event{}, ErrDeadline
 			}
 			continue
@@ -302,22 +296,6 @@ func (r *routeRound) runAgain(c *call, err error) bool {
 	}
 	r.fresh = len(r.order()) > 0
 	return r.fresh
-}
-
-// sleep waits until something was found or the round ends; false at until.
-func (r *routeRound) sleep(until time.Time) bool {
-	t := timers.Get().(*time.Timer)
-	t.Reset(time.Until(until))
-	defer func() {
-		t.Stop()
-		timers.Put(t)
-	}()
-	select {
-	case <-r.wake:
-		return true
-	case <-t.C:
-		return false
-	}
 }
 
 func (r *routeRound) rouse() {
@@ -422,21 +400,6 @@ func (r *routeRound) Close() {
 		r.engine.metrics.round(served, began)
 	}
 	r.uncount()
-}
-
-// uncount takes the round off the books.
-func (r *routeRound) uncount() {
-	was := r.counts
-	r.counts = uncounted
-	r.engine.mu.Lock()
-	delete(r.engine.routes, r)
-	r.engine.mu.Unlock()
-	switch was {
-	case asRound:
-		r.engine.leave()
-	case asListener:
-		r.engine.dismiss(r, r.key.Principal)
-	}
 }
 
 // Served implements Round.

@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -479,5 +480,46 @@ func TestLegacyEndpointCuts(t *testing.T) {
 				t.Errorf("the other endpoint got it %d times", n)
 			}
 		})
+	}
+}
+
+// A round that goes another way than it began, because its server has become one of
+// the other era, is ended by Shutdown as all others are.
+func TestShutdownEndsMovedRounds(t *testing.T) {
+	raw := rawserver.New(t, rawserver.Settings{})
+	raw.Tool("t", func(c *rawserver.Call) { c.Text("legacy") })
+	modern := modernserver.New(t)
+	modern.Handle(mcp.MethodToolsCall, func(x *modernserver.Exchange) {
+		x.Notify(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"here"}}`)
+		<-x.Gone()
+	})
+	s := newSite(t, raw)
+	at, err := url.Parse(raw.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newModernRig(t, []string{s.URL + at.Path})
+	r.play(toolCall("t"))
+	s.put(modern)
+	v := r.mustBegin(toolCall("t"))
+	if ev := v.next(t); !strings.Contains(string(ev.Notification), "here") {
+		t.Fatalf("got %+v, want what the modern server says", ev)
+	}
+	r.mu.Lock()
+	n := len(r.routes)
+	r.mu.Unlock()
+	if n != 1 {
+		t.Errorf("Shutdown knows %d rounds that pass through, want the one", n)
+	}
+	end := v.goes()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	r.Shutdown(ctx)
+	if ctx.Err() != nil {
+		t.Error("Shutdown took all its time")
+	}
+	var refusal *Refusal
+	if o := endOf(t, end); !errors.As(o.err, &refusal) || refusal.Reason != ReasonShutdown || !refusal.MayHaveRun {
+		t.Errorf("got %s, want that the replica stops, and the tool may have run", o.describe())
 	}
 }

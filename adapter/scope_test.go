@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -135,5 +136,137 @@ func TestScopeSharedLateQuestion(t *testing.T) {
 	}
 	if _, _, err := list.finish(); err != nil {
 		t.Error(err)
+	}
+}
+
+// leaving begins a call of a tool that never answers, and lets its client go once
+// the server has it.
+func (r *rig) leaving(t *testing.T) *rawserver.Call {
+	t.Helper()
+	left := make(chan *rawserver.Call, 1)
+	r.raw.Tool("leave", func(c *rawserver.Call) { left <- c })
+	v := r.mustBegin(toolCall("leave"))
+	var late *rawserver.Call
+	for late == nil {
+		_, _ = v.Next(time.Now().Add(10 * time.Millisecond))
+		select {
+		case late = <-left:
+		default:
+		}
+	}
+	v.Gone()
+	v.close()
+	r.raw.Wait("the cancellation", func() bool { return len(r.raw.Cancelled()) == 1 })
+	return late
+}
+
+// TestLateQuestion: what the server asks for a call after that was cancelled is not
+// put to the caller's next call on the one stream, which has a new session then.
+func TestLateQuestion(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, oneStream)
+	r.raw.Tool("ask", func(c *rawserver.Call) {
+		c.Text(c.Ask(mcp.MethodElicit, askFor("mine")).Content("mine"))
+	})
+	late := r.leaving(t)
+	next := r.mustBegin(toolCall("ask")).goes() // it waits for what the server says
+	late.Start(mcp.MethodElicit, askFor("secret"))
+	end := endOf(t, next)
+	if end.err != nil || len(end.Inputs) != 1 || !strings.Contains(string(end.Inputs[0].Params), "mine") {
+		t.Fatalf("the next call came to %s", end.describe())
+	}
+	if got := r.play(toolCall("ask").retry(end.Outcome, accept("elicitation-1", "mine", "x"))).text(t); got != "x" {
+		t.Errorf("got %q", got)
+	}
+	if n := r.raw.Count(mcp.MethodInitialize); n != 2 {
+		t.Errorf("%d sessions were opened, want a new one for the next call", n)
+	}
+	r.raw.Wait("the end of the first session", func() bool { return len(r.raw.Ended()) == 1 })
+	refused := 0
+	for _, m := range r.raw.Responses() {
+		if m.Error != nil {
+			refused++
+		}
+	}
+	if refused != 1 {
+		t.Errorf("%d questions were refused, want the late one", refused)
+	}
+}
+
+// TestLateQuestionOnGET: nor is it on the GET stream, whichever replica the calls
+// are at.
+func TestLateQuestionOnGET(t *testing.T) {
+	t.Parallel()
+	for name, at := range map[string][2]int{"at one replica": {0, 0}, "at two": {0, 1}, "at two, the other way": {1, 0}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newReplicas(t, 2, func(_ *Settings, l *legacy.Settings, _ *rawserver.Settings) { l.PushesOnGET, l.MaxPerKey = true, 1 })
+			f.raw.Tool("work", func(c *rawserver.Call) { c.Text("done") })
+			late := f.rigs[at[0]].leaving(t)
+			late.Session.WaitListening()
+			next := f.rigs[at[1]].mustBegin(toolCall("work")).goes()
+			late.Session.Push(mcp.MethodElicit, askFor("secret"))
+			f.raw.Wait("the question to be refused", func() bool {
+				for _, m := range f.raw.Responses() {
+					if m.Error != nil {
+						return true
+					}
+				}
+				return false
+			})
+			if end := endOf(t, next); end.err != nil || end.text(t) != "done" {
+				t.Errorf("the next call came to %s", end.describe())
+			}
+		})
+	}
+}
+
+// TestCancelledCallIsOver: a server that stops, whether it says so or not, keeps its
+// session for the caller's next call.
+func TestCancelledCallIsOver(t *testing.T) {
+	t.Parallel()
+	for name, answers := range map[string]bool{"it answers": true, "it is silent": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, oneStream)
+			r.raw.Tool("plain", func(c *rawserver.Call) { c.Text("ok") })
+			late := r.leaving(t)
+			next := r.mustBegin(toolCall("plain")).goes()
+			began := time.Now()
+			if answers {
+				late.Error(-32000, "cancelled", "")
+			}
+			if end := endOf(t, next); end.err != nil || end.text(t) != "ok" {
+				t.Errorf("the next call came to %s", end.describe())
+			}
+			if took := time.Since(began); answers && took > time.Second || !answers && took < time.Second {
+				t.Errorf("the next call has waited %v", took)
+			}
+			if n := r.raw.Count(mcp.MethodInitialize); n != 1 {
+				t.Errorf("%d sessions were opened, want one", n)
+			}
+		})
+	}
+}
+
+// TestCancelWait: a server that is known to stop at once need not be waited for.
+func TestCancelWait(t *testing.T) {
+	t.Parallel()
+	for name, kind := range map[string]change{
+		"one stream": oneStream,
+		"GET":        func(_ *Settings, l *legacy.Settings, _ *rawserver.Settings) { l.PushesOnGET = true },
+	} {
+		r := newRig(t, kind, func(_ *Settings, l *legacy.Settings, _ *rawserver.Settings) {
+			l.MaxPerKey, l.QueueTimeout, l.CancelWait = 1, time.Hour, 10*time.Millisecond
+		})
+		r.raw.Tool("plain", func(c *rawserver.Call) { c.Text("ok") })
+		r.leaving(t)
+		began := time.Now()
+		if got := r.play(toolCall("plain")).text(t); got != "ok" {
+			t.Errorf("%s: the next call came to %q", name, got)
+		}
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("%s: the next call has waited %v", name, took)
+		}
 	}
 }

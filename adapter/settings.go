@@ -21,16 +21,21 @@ type Settings struct {
 	// where its upstream has others.
 	DownTTL time.Duration
 
-	MaxOutcomeBytes       int64 // kept outcomes, overall
-	MaxCalls              int   // rounds in progress
-	MaxParked             int   // parked calls, overall
-	MaxParkedPerPrincipal int
-	MaxReleased           int // parked calls whose streams were let go
-	MaxRounds             int // of one call
-	MaxInputs             int // open input requests of one call
-	MaxState              int // bytes of a request state's text
-	Buffer                int // notifications that a slow client may lag behind,
-	BufferBytes           int // and their bytes
+	MaxOutcomeBytes        int64 // kept outcomes, overall
+	MaxCalls               int   // rounds in progress, but for those that watch lasting calls
+	MaxParked              int   // parked calls, overall
+	MaxParkedPerPrincipal  int
+	MaxReleased            int // parked calls whose streams were let go
+	MaxLasting             int // calls that outlive their clients' connections, overall
+	MaxLastingPerPrincipal int
+	MaxUndelivered         int   // notifications kept for the client of a lasting call that is away,
+	MaxUndeliveredBytes    int   // and their bytes
+	MaxUndeliveredOverall  int64 // bytes of those of all such calls
+	MaxRounds              int   // of one call
+	MaxInputs              int   // open input requests of one call
+	MaxState               int   // bytes of a request state's text
+	Buffer                 int   // notifications that a slow client may lag behind,
+	BufferBytes            int   // and their bytes
 
 	Scope     Scope
 	Anonymous Anonymous
@@ -47,9 +52,21 @@ type Settings struct {
 	ParamHeaders func([]Field) ParamChecker
 	Replay       Replay
 
+	// LastingOnly has a tool that demands to run as a task refused to a client that
+	// takes no handle for an answer.
+	LastingOnly bool
+	// Extensions are what server/discover declares beside the server's own.
+	Extensions []Extension
+
 	MaxListeners             int // overall
 	MaxListenersPerPrincipal int
 	MaxURIs                  int // of one listener
+}
+
+// Extension is a member of the capability "extensions".
+type Extension struct {
+	Name  string
+	Value []byte // raw object
 }
 
 // Scope says who shares a session.

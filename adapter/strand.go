@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-mcp/holdfast/adapter/legacy"
 	"github.com/holdfast-mcp/holdfast/adapter/state"
+	"github.com/holdfast-mcp/holdfast/adapter/wait"
 )
 
 // A running call whose stream is gone, or whose answer may or may not have
@@ -52,7 +53,7 @@ func (c *call) strand(err, reason error) bool {
 // retry, wherever it comes, lets the call run again. It reports whether it did.
 // mu is held.
 func (c *call) await(err, reason error) bool {
-	if !errors.Is(err, legacy.ErrBroken) || c.phase != running || c.round == 0 || c.estate != nil || len(c.rounds) > 0 ||
+	if !errors.Is(err, legacy.ErrBroken) || c.phase != running || c.round == 0 || c.lasting != nil || c.estate != nil || len(c.rounds) > 0 ||
 		c.x == nil || !c.mayReplay(c.x.Session()) || c.engine.calls.park(c) != nil {
 		return false
 	}
@@ -106,7 +107,7 @@ func (c *call) leaveAnswers(answers []answer, err, reason error) bool {
 func (c *call) breakOff(answers []answer, reason error) (left *estate, ended bool) {
 	left = &estate{position: state.Position(c.x.Position()), err: reason}
 	for _, a := range answers {
-		left.undelivered = append(left.undelivered, answer{in: a.in, value: a.content()})
+		left.undelivered = append(left.undelivered, answer{in: a.in, response: a.content()})
 	}
 	replays := left.position.Event == "" && c.task == nil
 	if replays && !c.mayReplay(c.x.Session()) {
@@ -142,12 +143,14 @@ func absent(err error) bool {
 // strandable reports whether a round waits that can go on with the call. mu is
 // held.
 func (c *call) strandable() bool {
-	return (c.phase == running || c.phase == starting && c.fallback != nil) && c.round > 0 && c.estate == nil && len(c.rounds) > 0 && c.strandings < maxStrandings
+	return (c.phase == running || c.phase == starting && c.fallback != nil) && c.estate == nil && c.strandings < maxStrandings &&
+		(c.lasting != nil || c.round > 0 && len(c.rounds) > 0)
 }
 
 func (c *call) leaveTo(left *estate) {
 	c.strandings++
 	c.estate, c.fallback = left, nil
+	c.reviveAlone()
 	c.wake()
 }
 
@@ -175,6 +178,7 @@ func (r *callRound) revive() {
 // setOut begins to go on with a running call whose stream is gone. mu is held.
 func (c *call) setOut(left *estate, answered []answer, req *Request, r *callRound) {
 	c.driver, c.moving = byGoroutine, true
+	c.transcript = req.responses().complete(c.transcript)
 	c.msgID = c.up.Server.NextID()
 	text := c.appendRequest(legacy.Text(), req)
 	ctx, cancel := context.WithCancel(c.engine.ctx)
@@ -215,14 +219,8 @@ func (c *call) post(ctx context.Context, s *legacy.Session, creds legacy.Credent
 
 // pause waits; false when ctx has ended.
 func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	_, ended := wait.For(ctx.Done(), time.Now().Add(d))
+	return !ended
 }
 
 // without is a transcript without one answer.

@@ -28,16 +28,42 @@ type estate struct {
 	cut        bool
 
 	undelivered []answer // that the server may have or not
+	stands      bool     // its stream was let go where it stands: what is asked is open there, and does not come again
 }
 
 // inherit makes a call of this replica out of what its request state says. It
 // is parked, at the round of the request state. Where another round has just
-// done the same, its call is returned.
-func (e *Engine) inherit(up *upstream, req *Request, caps *mcp.Capabilities, t *state.Token) (*call, error) {
-	traits := mcp.MethodTraits(req.Method)
+// done the same, its call is returned. left is what there is beside the request
+// state, or nil.
+func (e *Engine) inherit(up *upstream, req *Request, caps *mcp.Capabilities, t *state.Token, left *heirloom) (*call, error) {
+	method, handle := req.Method, req.RequestState
+	whole := left.open(e, t)
+	switch {
+	case whole != nil:
+		t, handle = whole, left.handle
+	case req.Method == mcp.MethodAnswer:
+		return nil, notAsked()
+	}
+	if t.Born != 0 { // the request is about the call, which only the handle says, if any
+		method = mcp.MethodToolsCall
+		if t.Method != "" {
+			method = t.Method
+		}
+		own := jsonrpc.Get(jsonrpc.Get(t.Params, "_meta"), mcp.MetaClientCapabilities)
+		if !jsonrpc.IsObject(own) && caps.Bits() != t.Caps { // who asks after the call may declare less than who began it
+			own = mcp.CapabilitiesOf(t.Caps)
+		}
+		if jsonrpc.IsObject(own) {
+			var err error
+			if caps, err = e.caps.get(own); err != nil {
+				return nil, &Refusal{Reason: ReasonInvalidParams, Detail: err.Error()}
+			}
+		}
+	}
+	traits := mcp.MethodTraits(method)
 	now := time.Now()
 	c := &call{
-		engine: e, up: up, method: req.Method, harmless: traits.Harmless, askable: traits.Eligible,
+		engine: e, up: up, method: method, harmless: traits.Harmless, askable: traits.Eligible,
 		eligible: traits.Eligible && caps.Any(), key: e.key(req, caps), creds: credentials(req),
 		name: string(req.Name), phase: parked, id: t.Call, since: sinceNow(), round: t.Round, digest: t.Request,
 		until: time.Unix(t.Expires, 0), begun: now.Add(-time.Duration(t.Ran) * time.Second), heard: now, parkedAt: now,
@@ -46,6 +72,9 @@ func (e *Engine) inherit(up *upstream, req *Request, caps *mcp.Capabilities, t *
 			Reason: ReasonCallLost, MayHaveRun: true,
 			Detail: "the replica that held the call is gone, and nobody can go on with it: the server cannot resume its stream, and running it again might not be harmless",
 		}},
+	}
+	if t.Born == 0 {
+		c.carried = t.Params
 	}
 	if t.Task != "" {
 		c.task = &task{id: []byte(t.Task), interval: usualPoll, token: t.Position.Request}
@@ -72,6 +101,15 @@ func (e *Engine) inherit(up *upstream, req *Request, caps *mcp.Capabilities, t *
 	if t.Endpoint != "" && t.Endpoint != up.id { // its own is not configured any more
 		c.estate.position = state.Position{}
 	}
+	if t.Born != 0 {
+		c.name, c.lasts = "", true
+		c.openHandle(handle, t)
+		if whole != nil {
+			left.restore(c, t)
+		}
+	}
+	// A round that has asked something has asked one question at least.
+	c.asking = min(int(t.Round), c.asked[0]+c.asked[1]+c.asked[2]+len(c.names))
 	c.ownKey()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,7 +128,7 @@ func (c *call) recover(req *Request, r *callRound) error {
 	c.estate = nil
 	c.inputs, c.withdrawn = append(c.withdrawn, c.inputs...), nil
 	left.inputs, left.transcript, left.asked, left.names, left.cut = slices.Clone(c.inputs), c.transcript, c.asked, c.names, c.cut
-	answered := c.transcribe(req.InputResponses)
+	answered := c.transcribe(req.responses())
 	if left.own != nil && len(answered) == 0 {
 		c.enter(running)
 		c.result = left.own
@@ -102,47 +140,6 @@ func (c *call) recover(req *Request, r *callRound) error {
 	c.enter(running)
 	c.setOut(left, append(slices.Clone(left.undelivered), answered...), req, r)
 	return nil
-}
-
-// transcribe takes the open inputs off the call that a retry answers, and puts
-// the answers into the transcript.
-func (c *call) transcribe(responses []byte) []answer {
-	var found []answer
-	kept := c.inputs[:0]
-	for _, in := range c.inputs {
-		value := jsonrpc.Get(responses, in.Key)
-		if value == nil || in.Params != nil && !c.fits(in, value) || in.Params == nil && !jsonrpc.IsObject(value) {
-			kept = append(kept, in)
-			continue
-		}
-		c.record(in, value)
-		found = append(found, answer{in: in, value: append([]byte(nil), value...)})
-	}
-	c.inputs = kept
-	return found
-}
-
-// record puts an answer into the transcript. mu is held.
-func (c *call) record(in *input, value []byte) {
-	if c.x != nil && !c.mayReplay(c.x.Session()) {
-		c.cut = true // it will never be asked again
-		return
-	}
-	kind, ok := state.KindOf(in.Method)
-	if !ok || len(c.transcript) >= state.MaxTranscript {
-		c.cut = true
-		return
-	}
-	if c.transcriptBytes += len(value) + len(in.Key); c.transcriptBytes > c.engine.settings.MaxState {
-		c.cut, c.transcript = true, nil // it could not be sealed into a request state again
-		return
-	}
-	if c.cut {
-		return
-	}
-	c.transcript = append(c.transcript, state.Answer{
-		Key: in.Key, Method: kind, Digest: in.questionDigest(), Hinted: in.hinted, Value: append([]byte(nil), value...),
-	})
 }
 
 // goOn is the ladder's lower part: take over, replay, or say so.
@@ -207,6 +204,11 @@ func (c *call) putBackLocked(left *estate, err error) bool {
 	c.inputs, c.transcript, c.asked, c.names, c.cut = left.inputs, left.transcript, left.asked, left.names, left.cut
 	c.known, c.transcriptBytes = nil, sizeOf(c.transcript)
 	c.parkedAt = time.Now()
+	if c.lasting != nil {
+		for _, in := range slices.Clone(c.inputs) {
+			c.rekey(in) // some were answered
+		}
+	}
 	c.arm()
 	for _, r := range c.rounds {
 		r.err = err
@@ -222,13 +224,6 @@ func untouched(err error) bool {
 	var auth *Unauthorized
 	return errors.Is(err, legacy.ErrUnreachable) || errors.Is(err, legacy.ErrFull) ||
 		errors.As(err, &auth) || errors.As(err, &status) && status.Unauthorized()
-}
-
-func sizeOf(transcript []state.Answer) (n int) {
-	for _, a := range transcript {
-		n += len(a.Key) + len(a.Value)
-	}
-	return n
 }
 
 // takeOver goes on with the call's stream on the same upstream session. An
@@ -269,10 +264,15 @@ func (c *call) takeOver(ctx context.Context, left *estate, answered []answer, r 
 	r.served = ServedTakenOver
 	over, elsewhere := c.phase == done, c.elsewhere
 	c.heard, c.parkAt, c.moving = time.Now(), time.Now(), false
+	if !over {
+		c.unexpect() // the exchange hears it
+		c.catchUp()
+	}
 	if len(answered) > 0 {
 		c.parkAt = c.parkAt.Add(c.engine.settings.Gather)
 	}
 	c.posting++
+	c.parkAlone()
 	c.watchTask()
 	c.wake()
 	c.mu.Unlock()
@@ -288,7 +288,7 @@ func (c *call) takeOver(ctx context.Context, left *estate, answered []answer, r 
 	go c.follow(x)
 	for i, a := range answered {
 		c.mu.Lock()
-		a.text = c.answerText(a.in, a.value)
+		a.text = c.answerText(a.in, a.response)
 		c.mu.Unlock()
 		if a.text == nil {
 			continue
@@ -311,6 +311,12 @@ func (c *call) takeOver(ctx context.Context, left *estate, answered []answer, r 
 // replayable reports whether the call may run twice. mu is held, or nobody else
 // knows the call.
 func (c *call) replayable(s *legacy.Session) bool {
+	if c.lasting != nil && c.lasting.original == nil {
+		return false
+	}
+	if c.carried != nil && c.cut {
+		return false // a question that comes again must not find the answer to another one under its key
+	}
 	switch c.engine.settings.Replay {
 	case ReplayAlways:
 		return true
@@ -323,6 +329,9 @@ func (c *call) replayable(s *legacy.Session) bool {
 // mayReplay is replayable as far as is known: where the server has not said yet
 // what its tools do, it is asked before the call runs again.
 func (c *call) mayReplay(s *legacy.Session) bool {
+	if c.lasting != nil && c.lasting.original == nil {
+		return false
+	}
 	return c.replayable(s) || c.engine.settings.Replay == ReplaySafe && c.method == mcp.MethodToolsCall && s != nil && s.ToolsUnknown() != nil
 }
 
@@ -362,35 +371,19 @@ func (c *call) replay(ctx context.Context, s *legacy.Session, left *estate, text
 	c.mu.Lock()
 	r.served = ServedReplayed
 	c.known, c.transcript, c.transcriptBytes = c.transcript, nil, 0
-	c.inputs, c.names, c.asked, c.x, c.moving = nil, nil, [3]int{}, nil, false
+	c.inputs, c.x, c.moving = nil, nil, false
+	if c.carried == nil && c.lasting == nil { // else the client brings answers under the keys that there were, or no key may come again
+		c.names, c.asked = nil, [3]int{}
+	}
 	c.fallback, c.resent, c.retried = left, true, false
 	c.unwatchTask()
+	c.unexpect()
 	c.task, c.callID = nil, 0
 	if c.phase != done {
 		c.phase = starting // as enter would for a request that has met no session
 	}
 	c.mu.Unlock()
 	c.launch(ctx, s, text)
-}
-
-// answerAgain answers a question of a replay with what the transcript has for
-// it: the same method and the same params. Yes to "delete A?" must never
-// answer "delete B?". mu is held.
-func (c *call) answerAgain(in *input) bool {
-	if len(c.known) == 0 {
-		return false
-	}
-	digest := in.questionDigest()
-	for i, a := range c.known {
-		if a.Digest != digest || a.Method.Method() != in.Method {
-			continue
-		}
-		c.known = append(c.known[:i:i], c.known[i+1:]...)
-		c.record(in, a.Value)
-		c.give(in, a.Value)
-		return true
-	}
-	return false
 }
 
 // endWith ends the call with an outcome that was kept.

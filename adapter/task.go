@@ -25,6 +25,7 @@ import (
 type task struct {
 	id       []byte         // raw JSON string
 	status   mcp.TaskStatus // as far as it is known
+	message  string         // the server's own words of its status, bounded
 	interval time.Duration  // between two questions for its status
 	due      bool           // the exchange that asks for the result is yet to be sent
 	early    []byte         // an error that may be one of a server whose tasks/result does not wait, or nil
@@ -41,10 +42,18 @@ const (
 	usualPoll = 2 * time.Second
 	// maxTaskID bounds what is kept of a server's name for a task.
 	maxTaskID = 1 << 10
+	// maxTaskMessage bounds what is kept of its words.
+	maxTaskMessage = 1 << 10
 	// taskGrace is how long a server may take to name a task that is to be
 	// cancelled.
 	taskGrace = 2 * time.Second
 )
+
+// runsAsTask reports whether the call is to run as a task of the server's: where
+// the tool demands it, or may do so and the client takes a handle for an answer.
+func (c *call) runsAsTask(support mcp.TaskSupport) bool {
+	return support == mcp.TaskRequired || support == mcp.TaskOptional && c.lasts
+}
 
 // asTask makes the text of a call that runs as a task. It gets an id of its own:
 // its present one, under which progress comes, is that of tasks/result. mu is
@@ -73,6 +82,7 @@ func (c *call) beginTask(result []byte) bool {
 	c.task.read(named)
 	c.heard = time.Now()
 	c.askForResult(c.msgID)
+	c.lastBefore()
 	return true
 }
 
@@ -80,6 +90,9 @@ func (c *call) beginTask(result []byte) bool {
 func (t *task) read(raw []byte) {
 	if text, ok := jsonrpc.Unquote(jsonrpc.Get(raw, "status")); ok {
 		t.status = mcp.ParseTaskStatus(text)
+	}
+	if text, ok := jsonrpc.Unquote(jsonrpc.Get(raw, "statusMessage")); ok && len(text) <= maxTaskMessage {
+		t.message = text
 	}
 	if ms, err := strconv.ParseFloat(string(jsonrpc.Get(raw, "pollInterval")), 64); err == nil && ms >= 0 {
 		t.interval = time.Duration(min(ms, float64(maxPoll/time.Millisecond))) * time.Millisecond

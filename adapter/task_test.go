@@ -2,6 +2,7 @@ package adapter
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,8 +15,6 @@ import (
 func withTasks(_ *Settings, _ *legacy.Settings, raw *rawserver.Settings) {
 	raw.Capabilities = rawserver.TaskCapabilities
 }
-
-func withoutEventIDs(_ *Settings, _ *legacy.Settings, raw *rawserver.Settings) { raw.NoEventIDs = true }
 
 // A tool that demands it is called as a task, and the client notices nothing.
 func TestToolRunsAsTask(t *testing.T) {
@@ -114,6 +113,31 @@ func TestTaskReportsProgress(t *testing.T) {
 	}
 	if got := strings.Join(notes, " "); strings.Count(got, `"progressToken":"mine"`) != 1 {
 		t.Errorf("the client heard %s", got)
+	}
+}
+
+// What a task tells of itself names the task, which the client knows nothing of.
+func TestTaskNotificationsNameNoTask(t *testing.T) {
+	r := newRig(t, withTasks)
+	r.raw.TaskTool("long", 100, func(task *rawserver.Task) {
+		const related = `"io.modelcontextprotocol/related-task":{"taskId":"T-1"}`
+		c := task.Waiting()
+		c.Notify(mcp.NotifyProgress, `{"progressToken":`+string(task.Call.Token())+`,"progress":1,"_meta":{`+related+`}}`)
+		c.Notify(mcp.NotifyProgress, `{"_meta":{"a/b": [1],`+related+`},"progressToken":`+string(task.Call.Token())+`,"progress":2}`)
+		c.Notify(mcp.NotifyMessage, `{"_meta":{`+related+`,"c": 2},"level":"error","data":"x"}`)
+		task.Text("done")
+	})
+	o, notes, err := r.mustBegin(toolCall("long").with(func(q *query) { q.token, q.level = `"mine"`, mcp.LevelDebug })).finish()
+	if err != nil || o.text(t) != "done" {
+		t.Fatal(o, err)
+	}
+	want := []string{
+		`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"mine","progress":1}}`,
+		`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"mine","progress":2,"_meta":{"a/b":[1]}}}`,
+		`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"x","_meta":{"c":2}}}`,
+	}
+	if !slices.Equal(notes, want) {
+		t.Errorf("the client heard\n%s\nwant\n%s", strings.Join(notes, "\n"), strings.Join(want, "\n"))
 	}
 }
 
@@ -216,7 +240,7 @@ func TestShutdownEndsTheWaitForATasksName(t *testing.T) {
 // A task outlives the stream of tasks/result, also where its events have no ids:
 // it is asked for its result anew, and runs once.
 func TestTaskOutlivesItsStream(t *testing.T) {
-	r := newRig(t, withTasks, withoutEventIDs)
+	r := newRig(t, withTasks, noEventIDs)
 	runs := 0
 	r.raw.TaskTool("greet", 100, func(task *rawserver.Task) {
 		runs++
@@ -295,7 +319,7 @@ func TestTaskThatCannotBeAskedForAWhile(t *testing.T) {
 // A parked call that runs as a task is let go and taken back although its stream
 // cannot be resumed; when nobody comes back, the task is cancelled.
 func TestTaskIsReleased(t *testing.T) {
-	changes := []change{withTasks, withoutEventIDs, func(s *Settings, _ *legacy.Settings, _ *rawserver.Settings) {
+	changes := []change{withTasks, noEventIDs, func(s *Settings, _ *legacy.Settings, _ *rawserver.Settings) {
 		s.ReleaseAfter, s.MaxReleased = 50*time.Millisecond, 10
 	}}
 	greetAsTask := func(task *rawserver.Task) {
@@ -335,7 +359,7 @@ func TestTaskIsReleased(t *testing.T) {
 // A task goes on at another replica also where its stream cannot be resumed: it
 // is asked for its result there, and runs once.
 func TestTaskIsTakenOver(t *testing.T) {
-	for name, changes := range map[string][]change{"with event ids": {withTasks}, "without": {withTasks, withoutEventIDs}} {
+	for name, changes := range map[string][]change{"with event ids": {withTasks}, "without": {withTasks, noEventIDs}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newReplicas(t, 2, changes...)

@@ -120,18 +120,21 @@ func (e *Engine) meet() {
 }
 
 // awaitPeers waits until the others have been heard of again: whoever is back on
-// the bus knows of nobody at first. It reports false when ctx ends.
+// the bus knows of nobody at first, and then of some, whose word is enough for the
+// lease although another one may have the calls. Who was there before is waited for,
+// not for ever: its host may have vanished. It reports false when ctx ends.
 func (e *Engine) awaitPeers() bool {
 	if len(e.calls.owned()) == 0 {
 		return true
 	}
-	t := time.NewTimer(e.settings.Bus.Patience() / 4) // they speak more often
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-e.ctx.Done():
-		return false
+	b := e.settings.Bus
+	for began := time.Now(); ; {
+		if !pause(e.ctx, b.Patience()/4) { // they speak more often
+			return false
+		}
+		if !b.Missing() || time.Since(began) >= b.Patience() {
+			return true
+		}
 	}
 }
 
@@ -197,7 +200,7 @@ func (e *Engine) yield(id [16]byte) {
 // surrender ends what this replica has to do with a call, without a word to the
 // server. mu is held.
 func (c *call) surrender() {
-	c.engine.calls.yield(c, c.phase == parked)
+	c.engine.calls.yield(c, c.phase == parked, c.lasting != nil && c.phase != done)
 	c.phase = done // no other way leads to an end that the server does not hear of
 	if c.stop != nil {
 		c.stop()
@@ -218,16 +221,20 @@ func (c *call) surrender() {
 	c.result, c.err = nil, errAway // whoever has the call says how it ended
 	c.elsewhere = true
 	c.restart, c.forgotten, c.estate = false, true, nil
-	c.inputs, c.withdrawn, c.transcript, c.names, c.early, c.creds, c.stat = nil, nil, nil, nil, nil, nil, nil
+	c.closeBacklog()
+	c.inputs, c.withdrawn, c.transcript, c.names, c.early, c.creds, c.stat = nil, nil, nil, nil, responses{}, nil, nil
 	c.wake()
 }
 
 // yield takes a call off the books that goes on elsewhere.
-func (r *registry) yield(c *call, parked bool) {
+func (r *registry) yield(c *call, parked, lasting bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if parked {
 		r.unparkLocked(c)
+	}
+	if lasting {
+		r.relentLocked(c)
 	}
 	r.drop(c)
 	delete(r.live, c)

@@ -26,6 +26,10 @@ func (c *call) visit(e *jsonrpc.Error) {
 		c.lost(missing(`{"elicitation":{"url":{}}}`))
 		return
 	}
+	if c.lasting != nil && c.lasting.original == nil {
+		c.lost(notKeptToSend())
+		return
+	}
 	list := jsonrpc.Array(jsonrpc.Get(e.Data, "elicitations"))
 	found, consented := 0, true
 	for list.Next() && len(c.inputs) < c.engine.settings.MaxInputs {
@@ -36,6 +40,9 @@ func (c *call) visit(e *jsonrpc.Error) {
 		id := elicitationID(list.Value())
 		if i := slices.Index(c.visited, id); id != "" && i >= 0 {
 			c.visited = slices.Delete(c.visited, i, i+1) // the visit was over before the error came
+			continue
+		}
+		if c.wasOver(id) {
 			continue
 		}
 		in := c.newInput(nil, mcp.MethodElicit, withURLMode(list.Value()))
@@ -73,9 +80,8 @@ func elicitationID(params []byte) string {
 
 // completed: the visit that an elicitationId names is over, and with it the
 // question. mu is held.
-func (c *call) completed(raw []byte) {
-	id, _ := jsonrpc.Unquote(raw)
-	if id = id[:min(len(id), maxKey)]; id == "" || !c.sure() {
+func (c *call) completed(id string) {
+	if id == "" || !c.sure() {
 		return
 	}
 	mine := false
@@ -84,11 +90,7 @@ func (c *call) completed(raw []byte) {
 			return false
 		}
 		mine = true
-		if in.id != nil { // who has done it has consented
-			value := []byte(`{"action":"accept"}`)
-			c.record(in, value)
-			c.give(in, value)
-		}
+		c.answerVisited(in)
 		return true
 	})
 	switch {
@@ -100,10 +102,21 @@ func (c *call) completed(raw []byte) {
 	}
 }
 
+// answerVisited answers a question whose visit is over: who has done it has
+// consented. mu is held.
+func (c *call) answerVisited(in *input) {
+	if in.id != nil {
+		r := response{value: []byte(`{"action":"accept"}`), ours: true}
+		c.record(in, r)
+		c.give(in, r)
+	}
+}
+
 // sendAnew sends the request again after a visit. mu is held.
 func (c *call) sendAnew(req *Request) {
 	for _, in := range c.inputs {
-		action, _ := jsonrpc.Unquote(jsonrpc.Get(jsonrpc.Get(req.InputResponses, in.Key), "action"))
+		r, _ := req.responses().of(in.Key)
+		action, _ := jsonrpc.Unquote(jsonrpc.Get(r.value, "action"))
 		if action == "accept" && in.elicitation != "" && !slices.Contains(c.consented, in.elicitation) && len(c.consented) < maxNames {
 			c.consented = append(c.consented, in.elicitation)
 		}
@@ -115,10 +128,53 @@ func (c *call) sendAnew(req *Request) {
 	c.goLaunch(nil, c.appendRequest(legacy.Text(), req))
 }
 
+// sendAnewAlone is sendAnew for a lasting call, whose client does not send the
+// request again. mu is held.
+func (c *call) sendAnewAlone(req *Request) {
+	if c.lasting.original == nil {
+		c.terminate(notKeptToSend(), "its request is not at hand any more")
+		return
+	}
+	if c.phase == parked {
+		c.unparkAlone()
+	}
+	c.sendAnew(c.lasting.again(req))
+}
+
+func notKeptToSend() *Refusal {
+	return &Refusal{
+		Reason: ReasonCallLost, MayHaveRun: true,
+		Detail: "the server wants the request again after a visit, and it is not at hand: it was larger than state.max_bytes, or is gone with the replica that held the call",
+	}
+}
+
+// goOnUnasked goes on with a lasting call that waits for nobody any more: what was
+// to be visited has been, or the server has taken its questions back. No round
+// does it. mu is held.
+func (c *call) goOnUnasked() {
+	if c.lasting == nil || len(c.inputs) > 0 || c.x == nil || c.estate != nil || c.moving || !c.sure() {
+		return
+	}
+	switch {
+	case c.resend && (c.phase == parked || c.phase == running && len(c.rounds) == 0):
+		c.sendAnewAlone(nil)
+	case c.phase == parked:
+		held := c.driver == byNobody
+		c.goOnAnswered(held)
+		if held {
+			c.goDeliver(&delivery{x: c.x, session: c.x.Session(), creds: c.creds, launch: true}, nil)
+		}
+	}
+}
+
 // unexpect is the end of waiting for visits. mu is held.
 func (c *call) unexpect() {
 	if c.expects != nil {
 		c.expects.Ignore(c)
 		c.expects = nil
+	}
+	if c.lent != nil {
+		c.lent.Return(false)
+		c.lent = nil
 	}
 }

@@ -1,8 +1,8 @@
 package adapter
 
 import (
-	"encoding/binary"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/holdfast-mcp/holdfast/adapter/jsonrpc"
@@ -20,235 +20,45 @@ const wireVersion = 1
 
 // Forms of a message: its second byte.
 const (
-	formRound   byte = 'r'
-	formFirst   byte = 'b' // a round without a request state
-	formNote    byte = 'n' // a notification
-	formOutcome byte = 'o'
-	formRefusal byte = 'x'
-	formAuth    byte = 'u' // an upstream's 401 or 403
-	formError   byte = 'j' // a JSON-RPC error of our own
-	formAway    byte = 'a' // the call is not here, and another may take it over
-	formSeek    byte = 's'
-	formFound   byte = 'f'
-	formKeep    byte = 'k'
-	formSession byte = 'l' // about shared sessions
-	formDismiss byte = 'd' // let go of a first round
+	formRound    byte = 'r'
+	formFirst    byte = 'b' // a round without a request state
+	formRound2   byte = 'R' // a round that replicas of before the dialects would misunderstand
+	formFirst2   byte = 'B' // likewise
+	formNote     byte = 'n' // a notification
+	formOutcome  byte = 'o'
+	formStanding byte = 'w' // how a lasting call stands that is watched
+	formRefusal  byte = 'x'
+	formAuth     byte = 'u' // an upstream's 401 or 403
+	formError    byte = 'j' // a JSON-RPC error of our own
+	formAway     byte = 'a' // the call is not here, and another may take it over
+	formSeek     byte = 's'
+	formFound    byte = 'f'
+	formKeep     byte = 'k'
+	formCopy     byte = 'y' // the outcome of a lasting call
+	formSession  byte = 'l' // about shared sessions
+	formTold     byte = 't' // how many events the client is known to have been told
+	formEnded    byte = 'e' // ErrEnded
+	formDismiss  byte = 'd' // let go of a first round
+	formReady    byte = 'h' // a first round can begin
+	formGo       byte = 'g' // a first round is to begin
 )
 
 // errWire is what a message is refused with that no replica of this version
 // sends.
 var errWire = errors.New("message of another replica is not understood")
 
-// fields appends tagged fields.
-type fields []byte
-
-func newFields(form byte, room int) fields {
-	return append(make(fields, 0, room+64), wireVersion, form)
-}
-
-func (f *fields) bytes(tag byte, value []byte) {
-	if value == nil {
-		return
-	}
-	*f = append(*f, tag)
-	*f = binary.AppendUvarint(*f, uint64(len(value)))
-	*f = append(*f, value...)
-}
-
-func (f *fields) text(tag byte, value string) {
-	if value == "" {
-		return
-	}
-	*f = append(*f, tag)
-	*f = binary.AppendUvarint(*f, uint64(len(value)))
-	*f = append(*f, value...)
-}
-
-func (f *fields) number(tag byte, value uint64) {
-	if value == 0 {
-		return
-	}
-	var space [binary.MaxVarintLen64]byte
-	f.bytes(tag, binary.AppendUvarint(space[:0], value))
-}
-
-func (f *fields) flag(tag byte, value bool) {
-	if value {
-		f.number(tag, 1)
-	}
-}
-
-// item is a field that was read. Its value aliases the message.
-type item struct {
-	tag   byte
-	value []byte
-}
-
-func (f item) number() uint64 {
-	n, size := binary.Uvarint(f.value)
-	if size <= 0 {
-		return 0
-	}
-	return n
-}
-
-// readForm checks what a message begins with.
-func readForm(message []byte) (form byte, rest []byte, err error) {
-	if len(message) < 2 || message[0] != wireVersion {
-		return 0, nil, errWire
-	}
-	return message[1], message[2:], nil
-}
-
-// readFields yields the fields of a message. It reports false where they are
-// cut.
-func readFields(b []byte, yield func(item)) bool {
-	for len(b) > 0 {
-		tag := b[0]
-		n, size := binary.Uvarint(b[1:])
-		if size <= 0 || n > uint64(len(b)-1-size) {
-			return false
-		}
-		b = b[1+size:]
-		yield(item{tag, b[:n:n]})
-		b = b[n:]
-	}
-	return true
-}
-
-// appendRound writes a request for the replica that has its call. takeOver
-// says that the owner is lost: the reader may go on in its place.
-func appendRound(req *Request, takeOver bool) []byte {
-	f := newFields(formRound, 2*len(req.Params))
-	f.flag('t', takeOver)
-	f.request(req)
-	return f
-}
-
-// appendFirst writes a first request, or a listener's, for the replica that keeps
-// the session of its key.
-func appendFirst(req *Request) []byte {
-	f := newFields(formFirst, 2*len(req.Params))
-	f.text('e', req.endpoint)
-	f.request(req)
-	if req.ticket != (ticket{}) {
-		f.bytes('T', req.ticket[:])
-	}
-	return f
-}
-
-func (f *fields) request(req *Request) {
-	f.text('u', req.Upstream)
-	f.text('m', req.Method)
-	f.bytes('i', req.ID)
-	f.bytes('p', req.Params)
-	f.bytes('N', req.Name)
-	f.bytes('A', req.Args)
-	f.flag('0', req.NullArgs)
-	f.bytes('M', req.Meta)
-	f.bytes('I', req.ClientInfo)
-	f.bytes('C', req.Capabilities)
-	f.number('l', uint64(req.LogLevel))
-	f.bytes('P', req.ProgressToken)
-	f.bytes('R', req.InputResponses)
-	f.bytes('S', req.RequestState)
-	f.text('a', req.Credentials.Authorization)
-	for _, c := range req.Credentials.Forward {
-		f.text('f', c.Name+"\x00"+c.Value)
-	}
-	f.text('h', req.PrincipalHeader)
-	if req.Headers != nil {
-		f.flag('G', true)
-		for _, h := range req.Headers.Fields() {
-			f.text('H', h.Name+"\x00"+h.Value)
-		}
-	}
-}
-
-// readRound reads what appendRound or appendFirst wrote. The request aliases the
-// message.
-func readRound(b []byte, first bool, headers func([]Field) ParamChecker) (req *Request, takeOver bool, err error) {
-	req = new(Request)
-	var params []Field
-	checked := false
-	ok := readFields(b, func(f item) {
-		v := f.value
-		switch f.tag {
-		case 't':
-			takeOver = true
-		case 'e':
-			req.endpoint = string(v)
-		case 'u':
-			req.Upstream = string(v)
-		case 'm':
-			req.Method = string(v)
-		case 'i':
-			req.ID = v
-		case 'p':
-			req.Params = v
-		case 'N':
-			req.Name = v
-		case 'A':
-			req.Args = v
-		case '0':
-			req.NullArgs = true
-		case 'M':
-			req.Meta = v
-		case 'I':
-			req.ClientInfo = v
-		case 'C':
-			req.Capabilities = v
-		case 'l':
-			req.LogLevel = mcp.Level(min(f.number(), uint64(mcp.LevelEmergency)))
-		case 'P':
-			req.ProgressToken = v
-		case 'R':
-			req.InputResponses = v
-		case 'S':
-			req.RequestState = v
-		case 'a':
-			req.Credentials.Authorization = string(v)
-		case 'f':
-			req.Credentials.Forward = append(req.Credentials.Forward, cutField(v))
-		case 'h':
-			req.PrincipalHeader = string(v)
-		case 'G':
-			checked = true
-		case 'H':
-			params = append(params, cutField(v))
-		case 'T':
-			if len(v) == len(req.ticket) {
-				req.ticket = ticket(v)
-			}
-		}
-	})
-	if !ok || first != (req.RequestState == nil) || !jsonrpc.IsObject(req.Params) || !jsonrpc.IsObject(req.Capabilities) {
-		return nil, false, errWire
-	}
-	if checked && headers != nil {
-		req.Headers = headers(params)
-	}
-	return req, takeOver, nil
-}
-
-func cutField(v []byte) Field {
-	for i, c := range v {
-		if c == 0 {
-			return Field{Name: string(v[:i]), Value: string(v[i+1:])}
-		}
-	}
-	return Field{Name: string(v)}
-}
-
 // appendEvent writes what a round tells its client next.
 func appendEvent(ev *Event) []byte {
-	if ev.Outcome == nil {
+	o, form := ev.Outcome, formOutcome
+	if ev.Standing != nil {
+		o, form = ev.Standing, formStanding
+	}
+	if o == nil {
 		f := newFields(formNote, len(ev.Notification))
 		f.bytes('n', ev.Notification)
 		return f
 	}
-	o := ev.Outcome
-	f := newFields(formOutcome, len(o.Result)+len(o.Error)+len(o.State)+len(o.ServerInfo))
+	f := newFields(form, len(o.Result)+len(o.Error)+len(o.State)+len(o.ServerInfo))
 	f.text('m', o.Method)
 	f.bytes('r', o.Result)
 	f.bytes('e', o.Error)
@@ -262,6 +72,19 @@ func appendEvent(ev *Event) []byte {
 	f.number('t', uint64(o.Cache.TTLMillis))
 	f.text('c', o.Cache.Scope)
 	f.bytes('b', o.Subscription)
+	if s := o.Standing; s != nil {
+		f.bytes('H', s.Handle)
+		f.number('S', uint64(s.Status))
+		f.text('M', s.Message)
+		f.number('B', uint64(s.Born.UnixMilli()))
+		f.number('G', uint64(s.Changed.UnixMilli()))
+		f.number('L', uint64(s.TTL))
+		f.number('A', uint64(s.Away))
+		f.number('W', uint64(s.Waiting))
+		if s.Failure != nil {
+			f.bytes('F', appendEnd(s.Failure))
+		}
+	}
 	return f
 }
 
@@ -331,6 +154,9 @@ func readEvent(message []byte) (Event, error) {
 	case formOutcome:
 		ev.Outcome = new(Outcome)
 		take = ev.Outcome.take
+	case formStanding:
+		ev.Standing = new(Outcome)
+		take = ev.Standing.take
 	case formRefusal:
 		r := new(Refusal)
 		take, end = r.take, r
@@ -350,6 +176,12 @@ func readEvent(message []byte) (Event, error) {
 				e.Data = append([]byte(nil), f.value...)
 			}
 		}
+	case formReady:
+		var r ready
+		if !readFields(rest, func(f item) { r.harmless = r.harmless || f.tag == 's' && f.number() != 0 }) {
+			return Event{}, errWire
+		}
+		return Event{}, r
 	case formAway:
 		var to away
 		if !readFields(rest, func(f item) {
@@ -360,10 +192,13 @@ func readEvent(message []byte) (Event, error) {
 			return Event{}, errWire
 		}
 		return Event{}, to
+	case formEnded:
+		return Event{}, ErrEnded
 	default:
 		return Event{}, errWire
 	}
-	if !readFields(rest, take) || ev.Outcome == nil && ev.Notification == nil && end == nil {
+	if !readFields(rest, take) || ev.Outcome == nil && ev.Standing == nil && ev.Notification == nil && end == nil ||
+		ev.Standing != nil && ev.Standing.Standing == nil {
 		return Event{}, errWire
 	}
 	return ev, end
@@ -378,7 +213,9 @@ func (o *Outcome) take(f item) {
 	case 'e':
 		o.Error = f.value
 	case 'k':
-		o.Inputs = append(o.Inputs, Input{Key: string(f.value)})
+		if len(f.value) > 0 { // none is sent empty
+			o.Inputs = append(o.Inputs, Input{Key: string(f.value)})
+		}
 	case 'q':
 		if n := len(o.Inputs); n > 0 {
 			o.Inputs[n-1].Method = string(f.value)
@@ -397,6 +234,38 @@ func (o *Outcome) take(f item) {
 		o.Cache.Scope = string(f.value)
 	case 'b':
 		o.Subscription = f.value
+	case 'H':
+		o.Standing = &Standing{Handle: f.value, Born: time.UnixMilli(0), Changed: time.UnixMilli(0)}
+	default:
+		if o.Standing != nil {
+			o.Standing.take(f)
+		}
+	}
+}
+
+func (s *Standing) take(f item) {
+	switch f.tag {
+	case 'S':
+		s.Status = mcp.TaskStatus(min(f.number(), uint64(mcp.TaskCancelled)))
+	case 'M':
+		s.Message = string(f.value)
+	case 'B':
+		s.Born = time.UnixMilli(int64(f.number()))
+	case 'G':
+		s.Changed = time.UnixMilli(int64(f.number()))
+	case 'L':
+		s.TTL = time.Duration(min(f.number(), math.MaxInt64))
+	case 'A':
+		s.Away = time.Duration(min(f.number(), math.MaxInt64))
+	case 'W':
+		s.Waiting = int(min(f.number(), math.MaxInt32))
+	case 'F':
+		var to away
+		_, s.Failure = readEvent(f.value)
+		switch why := s.Failure; { // no call has failed with a word between replicas
+		case errors.Is(why, errWire), errors.As(why, new(ready)), errors.Is(why, ErrEnded), errors.As(why, &to):
+			s.Failure = refuse(ReasonInternal, "")
+		}
 	}
 }
 
@@ -420,7 +289,9 @@ func (u *Unauthorized) take(f item) {
 	case 's':
 		u.Status = int(f.number())
 	case 'a':
-		u.Authenticate = append(u.Authenticate, string(f.value))
+		if len(f.value) > 0 { // none is sent empty
+			u.Authenticate = append(u.Authenticate, string(f.value))
+		}
 	case 'b':
 		u.Body = append([]byte(nil), f.value...)
 	case 'c':

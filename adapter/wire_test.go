@@ -21,6 +21,7 @@ func fullRequest() *Request {
 		Upstream: "up", Method: mcp.MethodToolsCall, ID: []byte(`"1"`), Name: []byte("n"), Params: []byte(`{"name":"n","arguments":{"a":1}}`),
 		Args: []byte(`{"a":1}`), NullArgs: true, Meta: []byte(`{"m":1}`), ClientInfo: []byte(`{"name":"c"}`), Capabilities: []byte(`{"roots":{}}`),
 		LogLevel: mcp.LevelWarning, ProgressToken: []byte("7"), InputResponses: []byte(`{"k":{}}`), RequestState: []byte("state"),
+		Wrapped: true, Carried: true, Hold: 20 * time.Second, Lasting: time.Hour, LastingAfter: time.Second, Stays: true, Away: time.Minute, Original: []byte("5"),
 		Credentials:     Credentials{Authorization: "Bearer x", Forward: []Field{{"X-A", "1"}, {"X-B", ""}}},
 		PrincipalHeader: "me", Headers: paramFields{{"Mcp-Param-A", "1"}, {"Mcp-Param-B", "ü"}},
 	}
@@ -33,6 +34,12 @@ func events() []Event {
 		{Outcome: &Outcome{Method: "m", Result: []byte(`{"r":1}`), ServerInfo: []byte(`{}`), Cache: Cache{TTLMillis: 1 << 40, Scope: "private"}, Subscription: []byte("1")}},
 		{Outcome: &Outcome{Method: "m", Error: []byte(`{"code":-7}`)}},
 		{Outcome: &Outcome{Method: "m", State: []byte("s")}},
+		{Outcome: &Outcome{Method: "m", State: []byte("h"), Standing: &Standing{
+			Handle: []byte("h"), Status: mcp.TaskWorking, Message: "w", Born: time.UnixMilli(1), Changed: time.UnixMilli(2), TTL: time.Hour, Away: time.Minute, Waiting: 3,
+		}}},
+		{Standing: &Outcome{Inputs: []Input{{"a", "m1", []byte(`{}`)}}, Standing: &Standing{
+			Handle: []byte("h"), Status: mcp.TaskFailed, Born: time.UnixMilli(1), Changed: time.UnixMilli(2), TTL: 1, Failure: &Refusal{Reason: ReasonCallLost, Detail: "d"},
+		}}},
 		{Outcome: &Outcome{Method: "m", State: []byte("s"), Inputs: []Input{{"a", "m1", []byte(`{}`)}, {"b", "m2", []byte(`{"x":1}`)}}}},
 	}
 }
@@ -60,7 +67,7 @@ func TestWireRoundTrip(t *testing.T) {
 	for _, takeOver := range []bool{false, true} {
 		want := fullRequest()
 		form, rest, err := readForm(appendRound(want, takeOver))
-		if err != nil || form != formRound {
+		if err != nil || form != formRound2 {
 			t.Fatal(form, err)
 		}
 		got, gotTakeOver, err := readRound(rest, false, checkerOf)
@@ -73,9 +80,9 @@ func TestWireRoundTrip(t *testing.T) {
 	}
 	want := fullRequest()
 	want.RequestState = nil
-	want.ticket = ticket{1, 2, 3}
+	want.ticket, want.endpoint = ticket{1, 2, 3}, "e2"
 	form, rest, err := readForm(appendFirst(want))
-	if err != nil || form != formFirst {
+	if err != nil || form != formFirst2 {
 		t.Fatal(form, err)
 	}
 	if got, _, err := readRound(rest, true, checkerOf); err != nil || !reflect.DeepEqual(got, want) {
@@ -91,6 +98,9 @@ func TestWireRoundTrip(t *testing.T) {
 		if _, got := readEvent(appendEnd(want)); !reflect.DeepEqual(got, want) {
 			t.Errorf("got %#v, want %#v", got, want)
 		}
+	}
+	if _, err := readEvent(newFields(formEnded, 0)); !errors.Is(err, ErrEnded) {
+		t.Errorf("got %v", err)
 	}
 	// What is no answer of ours is not told; its detail is for the log.
 	var refusal *Refusal
@@ -197,6 +207,39 @@ func (s *script) Abandon()    {}
 func (s *script) Taken() bool { return true }
 func (s *script) Close()      {}
 
+// Rounds that mean something else where a field is skipped have a form that the first
+// readers of rounds refuse; all others have theirs.
+func TestRoundsThatOldReplicasRefuse(t *testing.T) {
+	for name, tt := range map[string]struct {
+		req     Request
+		refused bool
+	}{
+		"plain":             {Request{Method: mcp.MethodToolsCall}, false},
+		"may be held":       {Request{Method: mcp.MethodToolsCall, Hold: time.Second}, false},
+		"may last":          {Request{Method: mcp.MethodToolsCall, Lasting: time.Hour, LastingAfter: time.Second}, false},
+		"wrapped responses": {Request{Method: mcp.MethodToolsCall, Wrapped: true}, true},
+		"carried":           {Request{Method: mcp.MethodToolsCall, Carried: true}, true},
+		"stays":             {Request{Method: mcp.MethodToolsCall, Stays: true}, true},
+		"followed":          {Request{Method: mcp.MethodToolsCall, Lasting: time.Hour, Away: time.Minute}, true},
+		"of another":        {Request{Method: mcp.MethodResume, Original: []byte("1")}, true},
+		"about a task":      {Request{Method: mcp.MethodTaskGet}, true},
+		"watched":           {Request{Method: methodWatch}, true},
+	} {
+		for _, m := range []struct {
+			text      []byte
+			old, late byte
+		}{{appendRound(&tt.req, false), formRound, formRound2}, {appendFirst(&tt.req), formFirst, formFirst2}} {
+			want := m.old
+			if tt.refused {
+				want = m.late
+			}
+			if form, _, err := readForm(m.text); err != nil || form != want {
+				t.Errorf("%s: form %q, %v, want %q", name, form, err, want)
+			}
+		}
+	}
+}
+
 // A message that is not understood is answered with nothing, and says so in the
 // log; nothing of it is acted on.
 func TestForeignMessagesAreRefused(t *testing.T) {
@@ -251,6 +294,9 @@ func FuzzWire(f *testing.F) {
 		f.Add(appendEnd(end))
 	}
 	f.Add([]byte(append(newFields(formAway, 0), 'h', 2, 'r', '2')))
+	f.Add([]byte(append(newFields(formReady, 0), 's', 1, 1)))
+	f.Add([]byte(newFields(formEnded, 0)))
+	f.Add([]byte(append(newFields(formOutcome, 0), 'k', 0)))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		form, rest, err := readForm(b)
 		if err != nil {
@@ -265,13 +311,13 @@ func FuzzWire(f *testing.F) {
 		ev, err := readEvent(b)
 		var to away
 		switch {
-		case errors.Is(err, errWire), errors.As(err, &to):
+		case errors.Is(err, errWire), errors.As(err, &to), errors.As(err, new(ready)), errors.Is(err, ErrEnded):
 			return
 		case err != nil:
 			if _, again := readEvent(appendEnd(err)); !reflect.DeepEqual(again, err) {
 				t.Errorf("%#v became %#v", err, again)
 			}
-		case form == formNote || form == formOutcome:
+		case form == formNote || form == formOutcome || form == formStanding:
 			again, err := readEvent(appendEvent(&ev))
 			if err != nil || !reflect.DeepEqual(again, ev) {
 				t.Errorf("%+v became %+v, %v", ev.Outcome, again.Outcome, err)

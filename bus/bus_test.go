@@ -2,6 +2,8 @@ package bus
 
 import (
 	"errors"
+	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -58,6 +60,33 @@ func TestClusterOfThree(t *testing.T) {
 	}
 	if p[0].Since.After(time.Now()) || time.Since(p[0].Since) > patience {
 		t.Errorf("peer is up since %s", p[0].Since)
+	}
+}
+
+// What is announced is told long before the next heartbeat is due.
+func TestAnnounce(t *testing.T) {
+	var about atomic.Value
+	about.Store([]byte("0"))
+	addresses := []string{freePort(t), freePort(t)}
+	var all []*Bus
+	for i, address := range addresses {
+		all = append(all, open(t, Settings{
+			Replica: fmt.Sprintf("r%d", i), OwnerTimeout: 2 * time.Minute, About: func() []byte { return about.Load().([]byte) },
+			Cluster: Cluster{Listen: address, Peers: addresses, Secret: "s3cret"},
+		}))
+	}
+	await(t, "the two to meet", func() bool { // what they say before they are connected is lost
+		all[0].Announce()
+		all[1].Announce()
+		return len(all[0].Peers()) == 1 && len(all[1].Peers()) == 1
+	})
+	for _, news := range []string{"1", "2", "3"} { // the first may come with what replicas say that have just met
+		about.Store([]byte(news))
+		all[0].Announce()
+		await(t, "what was announced", func() bool {
+			p := all[1].Peers()
+			return len(p) == 1 && string(p[0].About) == news
+		})
 	}
 }
 

@@ -15,6 +15,7 @@ func (b *Bus) clock() {
 		case <-b.base.Done():
 			return
 		case <-b.wake:
+			timer.Reset(min(every, minBeatGap)) // should it be too soon for a heartbeat
 		case <-timer.C:
 			timer.Reset(every)
 		}

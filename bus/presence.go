@@ -145,13 +145,17 @@ func (b *Bus) beat(fl flags) {
 	if b.mode == Embedded {
 		return
 	}
+	p := b.peers
+	p.mu.Lock()
+	fl |= p.due
+	p.due, p.isDue = 0, false // before About: what is announced from here on is for the next one
+	p.mu.Unlock()
 	about := b.s.About()
 	if len(about) > maxAbout {
 		b.log.warn("bus: too much about this replica for a heartbeat", func(e *zerolog.Event) { e.Int("bytes", len(about)) })
 		about = nil
 	}
 	now := b.now()
-	p := b.peers
 	p.mu.Lock()
 	p.number++
 	t := beat{number: p.number, uptime: time.Duration(now), routePort: b.routePort, version: b.s.Version, about: about}
@@ -160,8 +164,7 @@ func (b *Bus) beat(fl flags) {
 			t.heard = append(t.heard, hearing{r.id, r.left, r.number, time.Duration(now - r.heard)})
 		}
 	}
-	fl |= p.due
-	p.due, p.isDue, p.lastBeat = 0, false, now
+	p.lastBeat = now
 	p.mu.Unlock()
 	// The nearest first, should there be too many.
 	slices.SortFunc(t.heard, func(x, y hearing) int { return int(x.ago - y.ago) })
@@ -170,6 +173,15 @@ func (b *Bus) beat(fl flags) {
 	if err := b.publish(b.alive, "", t.append(f.appendHeader(nil))); err != nil {
 		b.log.log.Debug().Err(err).Msg("bus heartbeat not sent")
 	}
+}
+
+// Announce has a heartbeat sent soon, because what Settings.About returns has
+// changed.
+func (b *Bus) Announce() {
+	b.peers.mu.Lock()
+	b.peers.isDue = true
+	b.peers.mu.Unlock()
+	b.poke()
 }
 
 // beatDue reports whether a heartbeat is to be sent now: for a third of the

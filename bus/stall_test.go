@@ -69,8 +69,8 @@ func TestFrozen(t *testing.T) {
 	freeze.Store(true)
 	within(t, frozen, "freeze")
 	await(t, "end of the lease", func() bool { return !b.Confirmed() })
-	close(thaw)
 	start := time.Now()
+	close(thaw)
 	await(t, "lease again", b.Confirmed)
 	if took := time.Since(start); took < brisk/6 {
 		t.Errorf("confirmed itself %s after the thaw, want to listen first", took)

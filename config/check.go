@@ -123,6 +123,9 @@ func (k *checker) upstreams(c *Config) {
 		}
 		k.headers(u, key)
 		k.server(u, key)
+		if setting := c.Dialects.off(u.Dialect); setting != "" {
+			k.note(key+".dialect", quoted(u.Dialect), "is switched off ("+setting+")")
+		}
 	}
 }
 

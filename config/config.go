@@ -26,6 +26,7 @@ type Config struct {
 	State     State      `koanf:"state"`
 	Bus       Bus        `koanf:"bus"`
 	Listeners Listeners  `koanf:"listeners"`
+	Dialects  Dialects   `koanf:"dialects"`
 	Shutdown  Shutdown   `koanf:"shutdown"`
 }
 
@@ -64,6 +65,7 @@ type Upstream struct {
 	Resolve        bool              `koanf:"resolve" doc:"each address that the URL's host name resolves to is an endpoint; looked up again every upstream.resolve_every"`
 	Protocol       string            `koanf:"protocol" oneof:"auto legacy modern" doc:"whether the server is legacy, or modern (its requests pass through unchanged); auto: each endpoint is asked once, and again when its answers do not fit"`
 	Path           string            `koanf:"path" form:"path" doc:"path that clients use; unique"`
+	Dialect        string            `koanf:"dialect" oneof:"mrtr incomplete-result dependent-requests saga resume-token resumable" doc:"the dialect of a request that neither names one nor shows one by its form"`
 	Headers        map[string]string `koanf:"headers" form:"headers" secret:"true" doc:"header fields sent to the server with every request"`
 	ForwardHeaders []string          `koanf:"forward_headers" form:"forward" doc:"names of a client's header fields that go to the server, beside Authorization"`
 	Cache          Cache             `koanf:"cache"`
@@ -117,12 +119,12 @@ type Calls struct {
 	Gather                time.Duration `koanf:"gather" min:"0s" max:"1s" doc:"how long an input request waits for others, so that one answer carries all"`
 	ParkTTL               time.Duration `koanf:"park_ttl" min:"10ms" max:"168h" doc:"how long a parked call waits for its client"`
 	OutcomeTTL            time.Duration `koanf:"outcome_ttl" min:"10ms" max:"24h" doc:"how long an outcome is kept for a retry that is sent again"`
-	MaxOutcomeBytes       Size          `koanf:"max_outcome_bytes" min:"1MiB" max:"1TiB" doc:"size of all kept outcomes"`
+	MaxOutcomeBytes       Size          `koanf:"max_outcome_bytes" min:"1MiB" max:"1TiB" doc:"size of all kept outcomes; who has the most loses the oldest first"`
 	Max                   int           `koanf:"max" min:"1" max:"10000000" doc:"calls in flight"`
 	MaxParked             int           `koanf:"max_parked" min:"1" max:"10000000" doc:"parked calls"`
 	MaxParkedPerPrincipal int           `koanf:"max_parked_per_principal" min:"1" max:"10000000" doc:"parked calls of one principal"`
 	MaxReleased           int           `koanf:"max_released" min:"1" max:"100000000" doc:"parked calls whose connections were let go (calls.release_after)"`
-	MaxRounds             int           `koanf:"max_rounds" min:"1" max:"1000000" doc:"rounds of one call"`
+	MaxRounds             int           `koanf:"max_rounds" min:"1" max:"1000000" doc:"rounds of one call that end with a question"`
 	MaxInputs             int           `koanf:"max_inputs" min:"1" max:"10000" doc:"open input requests of one call"`
 	MaxHold               time.Duration `koanf:"max_hold" min:"0s" max:"24h" doc:"how long one HTTP request of a call that may be asked something is held before the client is told to come back with a request state; 0: as long as it takes"`
 	ReleaseAfter          time.Duration `koanf:"release_after" min:"0s" max:"24h" doc:"how long a parked call keeps its connection to the server where the server can go on with the stream (event ids); 0: until its end"`
@@ -166,6 +168,7 @@ type Sessions struct {
 	OpenTimeout  time.Duration `koanf:"open_timeout" min:"10ms" max:"10m" doc:"time for opening a session"`
 	Queue        int           `koanf:"queue" min:"1" max:"1000000" doc:"calls that may wait for a session of one key"`
 	QueueTimeout time.Duration `koanf:"queue_timeout" min:"10ms" max:"24h" doc:"how long a call waits for a session"`
+	CancelWait   time.Duration `koanf:"cancel_wait" min:"0s" max:"1m" doc:"how long a server may take to stop a cancelled call before a call that its questions could be taken for uses the session; at most half of queue_timeout"`
 	OrphanTTL    time.Duration `koanf:"orphan_ttl" min:"10ms" max:"24h" doc:"how long a server's request that belongs to no call waits for one"`
 	MaxOrphans   int           `koanf:"max_orphans" min:"1" max:"10000" doc:"server requests of one session that wait for a call"`
 	ToolsTTL     time.Duration `koanf:"tools_ttl" min:"10ms" max:"24h" doc:"how long a known tool list is used to check header fields"`

@@ -47,6 +47,7 @@ func Defaults() *Config {
 			OpenTimeout:  30 * time.Second,
 			Queue:        1024,
 			QueueTimeout: 30 * time.Second,
+			CancelWait:   2 * time.Second,
 			OrphanTTL:    time.Minute,
 			MaxOrphans:   16,
 			ToolsTTL:     5 * time.Minute,
@@ -82,7 +83,21 @@ func Defaults() *Config {
 			MaxStreams:   16384,
 		},
 		Listeners: Listeners{Max: 10000, MaxPerPrincipal: 256, MaxURIs: 256},
-		Shutdown:  Shutdown{Grace: 30 * time.Second},
+		Dialects: Dialects{
+			IncompleteResult:  Draft{Enabled: true, Capabilities: []string{"elicitation", "sampling"}},
+			DependentRequests: Asking{Enabled: true, Capabilities: []string{"elicitation", "sampling"}},
+			Saga:              Asking{Enabled: true, Capabilities: []string{"elicitation", "sampling"}},
+			ResumeToken:       Polled{Enabled: true, After: 20 * time.Second},
+			Resumable: Resumable{
+				Enabled: true, Capabilities: []string{"elicitation", "sampling"},
+				MaxWait: 5 * time.Minute, MaxMessages: 256, MaxBytes: 256 << 10, MaxTotalBytes: 64 << 20,
+			},
+			Tasks: Tasks{
+				Enabled: true, Required: TasksServe, After: 20 * time.Second, TTL: time.Hour, Poll: time.Second,
+				Max: 20000, MaxPerPrincipal: 2000,
+			},
+		},
+		Shutdown: Shutdown{Grace: 30 * time.Second},
 	}
 }
 
@@ -94,6 +109,7 @@ func DefaultUpstream() Upstream {
 		Transport: TransportAuto,
 		Protocol:  ProtocolAuto,
 		Path:      "/mcp",
+		Dialect:   DialectMRTR,
 		Cache:     Cache{Scope: ScopePrivate},
 	}
 }

@@ -18,21 +18,22 @@ type form struct {
 }
 
 var forms = map[string]form{
-	"address":   {want: "host:port", fits: isAddress},
-	"address?":  {want: "host:port or empty", fits: orEmpty(isAddress)},
-	"name":      {want: "1 to 63 of a-z, 0-9 and -", fits: regexp.MustCompile(`^[a-z0-9-]{1,63}$`).MatchString},
-	"url":       {want: "an absolute http or https URL without user and fragment", fits: isEndpoint},
-	"url?":      {want: "an absolute http or https URL without user and fragment, or empty with command", fits: orEmpty(isEndpoint)},
-	"argument":  {want: "texts without NUL", fits: isArgument, any: true},
-	"variables": {want: "names of variables, with values or without", fits: isVariable},
-	"path":      {want: "an absolute path such as /mcp, without encoding, empty or dotted parts, not below /.well-known", fits: isPath},
-	"headers":   {want: "header names (not Host, Content-*, Mcp-*, Accept, Last-Event-ID or hop-by-hop) with values without line breaks", fits: isOwnHeader},
-	"forward":   {want: "header names (not Authorization, Host, Content-*, Mcp-*, Accept, Last-Event-ID, hop-by-hop or with _)", fits: isForwardHeader},
-	"header?":   {want: "a header name (not Host, Content-*, Mcp-*, Accept, Last-Event-ID, hop-by-hop or with _) or empty", fits: orEmpty(isCallerHeader)},
-	"origin":    {want: "* or scheme://host with :port or :* (any port)", fits: isOrigin},
-	"host":      {want: "* or a host with or without :port, IPv6 in brackets", fits: isHost},
-	"nats?":     {want: "nats://, tls://, ws:// or wss:// URLs with commas between, or empty", fits: orEmpty(isNATS)},
-	"key":       {want: "64 hexadecimal digits, not all zero", fits: isKey},
+	"address":    {want: "host:port", fits: isAddress},
+	"address?":   {want: "host:port or empty", fits: orEmpty(isAddress)},
+	"name":       {want: "1 to 63 of a-z, 0-9 and -", fits: regexp.MustCompile(`^[a-z0-9-]{1,63}$`).MatchString},
+	"url":        {want: "an absolute http or https URL without user and fragment", fits: isEndpoint},
+	"url?":       {want: "an absolute http or https URL without user and fragment, or empty with command", fits: orEmpty(isEndpoint)},
+	"argument":   {want: "texts without NUL", fits: isArgument, any: true},
+	"variables":  {want: "names of variables, with values or without", fits: isVariable},
+	"path":       {want: "an absolute path such as /mcp, without encoding, empty or dotted parts, not below /.well-known", fits: isPath},
+	"headers":    {want: "header names (not Host, Content-*, Mcp-*, Accept, Last-Event-ID or hop-by-hop) with values without line breaks", fits: isOwnHeader},
+	"forward":    {want: "header names (not Authorization, Host, Content-*, Mcp-*, Accept, Last-Event-ID, hop-by-hop or with _)", fits: isForwardHeader},
+	"header?":    {want: "a header name (not Host, Content-*, Mcp-*, Accept, Last-Event-ID, hop-by-hop or with _) or empty", fits: orEmpty(isCallerHeader)},
+	"origin":     {want: "* or scheme://host with :port or :* (any port)", fits: isOrigin},
+	"host":       {want: "* or a host with or without :port, IPv6 in brackets", fits: isHost},
+	"nats?":      {want: "nats://, tls://, ws:// or wss:// URLs with commas between, or empty", fits: orEmpty(isNATS)},
+	"capability": {want: "elicitation, elicitation.url, sampling, sampling.tools, roots", fits: isCapability},
+	"key":        {want: "64 hexadecimal digits, not all zero", fits: isKey},
 }
 
 func orEmpty(fits func(string) bool) func(string) bool {
@@ -158,6 +159,15 @@ func isForwardHeader(name string) bool {
 
 func isArgument(text string) bool {
 	return utf8.ValidString(text) && !strings.ContainsRune(text, 0)
+}
+
+// isCapability takes what a client can be asked: elicitation is the form mode.
+func isCapability(text string) bool {
+	switch text {
+	case "elicitation", "elicitation.url", "sampling", "sampling.tools", "roots":
+		return true
+	}
+	return false
 }
 
 func isKey(text string) bool {

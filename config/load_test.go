@@ -136,10 +136,10 @@ upstreams:
 			Name: "files", URL: "http://127.0.0.1:3001/mcp", Protocol: ProtocolAuto, Path: "/files",
 			Headers:        map[string]string{"X-Api-Key": "123", "Authorization": "Bearer x"},
 			ForwardHeaders: []string{"X-Request-Id"},
-			Transport:      TransportAuto,
-			Cache:          Cache{Scope: ScopePrivate}, PushesOnGET: true,
+			Transport:      TransportAuto, Dialect: DialectMRTR,
+			Cache: Cache{Scope: ScopePrivate}, PushesOnGET: true,
 		},
-		{Name: "mail", URL: "https://[::1]:8443", Transport: TransportAuto, Protocol: ProtocolAuto, Path: "/mail", Cache: Cache{TTL: 5 * time.Minute, Scope: ScopePublic}},
+		{Name: "mail", URL: "https://[::1]:8443", Transport: TransportAuto, Protocol: ProtocolAuto, Path: "/mail", Dialect: DialectMRTR, Cache: Cache{TTL: 5 * time.Minute, Scope: ScopePublic}},
 	}
 	if !reflect.DeepEqual(c.Upstreams, want) {
 		t.Errorf("got  %+v\nwant %+v", c.Upstreams, want)
@@ -160,8 +160,12 @@ func TestEverySettingHasItsVariableAndFlag(t *testing.T) {
 			return "other"
 		case s.form != nil && s.form.want == forms["nats?"].want:
 			return "nats://a:4222,tls://b"
+		case s.kind == kindSwitch && s.fallback == "true":
+			return "false"
 		case s.kind == kindSwitch:
 			return "true"
+		case s.form != nil && s.form.want == forms["capability"].want:
+			return "roots"
 		case s.key == "bus.owner_timeout":
 			return "42s"
 		case s.form != nil || s.kind == kindText && len(s.words) == 0:

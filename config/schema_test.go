@@ -49,6 +49,7 @@ func TestWordsAreAllowed(t *testing.T) {
 		"log.format":              {FormatJSON, FormatConsole},
 		"upstreams[].cache.scope": {ScopePrivate, ScopePublic},
 		"upstreams[].transport":   {TransportAuto, TransportStreamable, TransportSSE, TransportStdio},
+		"upstreams[].dialect":     {DialectMRTR, DialectIncompleteResult, DialectDependentRequests, DialectSaga, DialectResumeToken, DialectResumable},
 		"sessions.scope":          {ScopePrincipal, ScopeShared, ScopeCall},
 		"sessions.anonymous":      {AnonymousClientInfo, AnonymousShared, AnonymousCall},
 		"sessions.eligible":       {EligibleOverflow, EligibleQueue},

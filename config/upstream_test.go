@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 const commands = `
@@ -28,9 +29,9 @@ func TestCommandUpstreams(t *testing.T) {
 	c := mustLoad(t, commands, nil)
 	want := []Upstream{
 		{Name: "files", Command: "mcp-files", Args: []string{"--root", "/srv", "a b", "two\nlines", "7"}, Env: Env{"PORT=8080", "TOKEN=s3cret-env"},
-			Dir: "/srv", InheritEnv: true, Transport: TransportStdio, Protocol: ProtocolAuto, Path: "/mcp", Cache: Cache{Scope: ScopePrivate}},
+			Dir: "/srv", InheritEnv: true, Transport: TransportStdio, Protocol: ProtocolAuto, Path: "/mcp", Dialect: DialectMRTR, Cache: Cache{Scope: ScopePrivate}},
 		{Name: "mail", Command: "./mail", Env: Env{"API_KEY", "MODE=s3cret=x", "EMPTY="},
-			Transport: TransportAuto, Protocol: ProtocolAuto, Path: "/mail", Cache: Cache{Scope: ScopePrivate}},
+			Transport: TransportAuto, Protocol: ProtocolAuto, Path: "/mail", Dialect: DialectMRTR, Cache: Cache{Scope: ScopePrivate}},
 	}
 	if !reflect.DeepEqual(c.Upstreams, want) {
 		t.Errorf("got  %+v\nwant %+v", c.Upstreams, want)
@@ -47,6 +48,7 @@ func TestUpstreamProblems(t *testing.T) {
 	}{
 		"both":                  {"url: 'http://a/?k=s3cret', command: b", []string{`upstreams[0].command: "b"`, "http://a/?k=" + Mask, "an upstream has url", "or command"}},
 		"neither":               {"name: a", []string{`upstreams[0].url: ""`, "absolute http or https URL", "or command"}},
+		"no such dialect":       {"command: a, dialect: none", []string{`upstreams[0].dialect: "none"`, "mrtr, incomplete-result, dependent-requests, saga, resume-token, resumable"}},
 		"SSE with a command":    {"command: a, transport: http+sse", []string{`upstreams[0].transport: "http+sse"`, "allowed with command: auto, stdio"}},
 		"stdio with a URL":      {"url: 'http://a', transport: stdio", []string{`upstreams[0].transport: "stdio"`, "allowed with url: auto, streamable-http, http+sse"}},
 		"no transport":          {"url: 'http://a', transport: sse", []string{`upstreams[0].transport: "sse"`, "auto, streamable-http, http+sse, stdio"}},
@@ -163,5 +165,21 @@ func TestWrap(t *testing.T) {
 		if _, err := Wrap(fs, nil, []string{"a"}, nil); err == nil || !strings.Contains(err.Error(), "use one of the two") {
 			t.Errorf("%s: got %v", name, err)
 		}
+	}
+}
+
+// An upstream's own dialect must be one that is spoken.
+func TestDialectThatIsOff(t *testing.T) {
+	const file = `
+upstreams: [{url: 'http://a/mcp', dialect: saga}]
+dialects: {saga: {enabled: false, capabilities: [elicitation, elicitation.url]}, resume_token: {after: 3s}}
+`
+	_, err := load(t, file, nil)
+	if err == nil || !strings.Contains(err.Error(), `upstreams[0].dialect: "saga"`) || !strings.Contains(err.Error(), "dialects.saga.enabled") {
+		t.Errorf("got %v, want an error that names the setting", err)
+	}
+	if c := mustLoad(t, strings.Replace(file, "false", "true", 1), nil); c.Upstreams[0].Dialect != DialectSaga ||
+		!slices.Equal(c.Dialects.Saga.Capabilities, []string{"elicitation", "elicitation.url"}) || c.Dialects.ResumeToken.After != 3*time.Second {
+		t.Errorf("got %+v", c.Dialects)
 	}
 }

@@ -18,7 +18,7 @@ func statusOfOutcome(o *adapter.Outcome) int {
 	if o.Raw {
 		return o.Status
 	}
-	if o.Error == nil {
+	if o.Error == nil || o.Standing != nil { // a task that has failed was found all the same
 		return fasthttp.StatusOK
 	}
 	code, err := strconv.Atoi(string(jsonrpc.Get(o.Error, "code")))

@@ -12,6 +12,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/holdfast-mcp/holdfast/adapter"
+	"github.com/holdfast-mcp/holdfast/adapter/dialect"
 	"github.com/holdfast-mcp/holdfast/adapter/jsonrpc"
 	"github.com/holdfast-mcp/holdfast/adapter/mcp"
 	"github.com/holdfast-mcp/holdfast/proxy/downstream"
@@ -29,6 +30,7 @@ type exchange struct {
 	header  header
 	msg     jsonrpc.Message
 	req     adapter.Request
+	dialect dialect.Dialect // of the request; nil until it is known
 
 	id     []byte // raw id of the client's request, once it is known
 	method int    // of methods
@@ -38,6 +40,7 @@ type exchange struct {
 
 	// Of a stream: the notification that began it, or nil, and room for events.
 	streaming bool
+	keeps     bool // its client may lose it, and come back for what it was not told
 	first     []byte
 	event     []byte
 }
@@ -92,6 +95,9 @@ func (x *exchange) finish() {
 			if id := named.CallID(); id != [16]byte{} {
 				e.Hex("call", id[:])
 			}
+		}
+		if x.dialect != nil {
+			e.Str("dialect", x.dialect.Name())
 		}
 		e.Str("method", methods[x.method]).Int("status", x.status).Bool("stream", x.streaming).Dur("took", took).Msg("request")
 	}
@@ -168,22 +174,23 @@ func (x *exchange) post() error {
 		return downstream.Refuse(downstream.ReasonHeader, "The request has "+x.header.repeated+" twice")
 	case x.header.folded:
 		return downstream.Refuse(downstream.ReasonHeader, "A header is continued on a second line")
+	case downstream.IsResponse(err):
+		return x.unanswered(err)
 	case err != nil:
 		return err
+	case msg.Method == mcp.NotifyCancelled:
+		return x.unanswered(nil)
 	case msg.IsNotification():
-		// Real clients post notifications/cancelled, which this transport has no
-		// use for: acting on its id could cancel another client's call.
-		x.status = fasthttp.StatusAccepted
-		x.ctx.Response.SetStatusCode(x.status)
+		x.accepted()
 		return nil
 	case !x.header.accept.admits():
 		return downstream.Refuse(downstream.ReasonAccept, "Accept must admit application/json and text/event-stream")
 	}
-	decoded := s.dialect.Decode(msg, &x.req)
-	if err := x.header.mirrors(msg, &x.req, decoded); err != nil {
+	if err := x.decode(); err != nil {
 		return err
 	}
-	if msg.Method == mcp.MethodListen && !x.ctx.Request.Header.IsHTTP11() {
+	x.keeps = x.req.Away > 0 || x.req.Method == mcp.MethodResume
+	if (msg.Method == mcp.MethodListen || x.keeps) && !x.ctx.Request.Header.IsHTTP11() {
 		return downstream.Refuse(downstream.ReasonHTTPVersion, msg.Method+" needs HTTP/1.1 or later")
 	}
 	// A pipelined request is run although its client may have left long since.
@@ -191,8 +198,54 @@ func (x *exchange) post() error {
 		x.gone()
 		return nil
 	}
+	if err := x.begin(); err != nil {
+		return err
+	}
+	return x.follow()
+}
+
+// unanswered serves a message that gets no JSON-RPC answer: one of a dialect, or
+// one that is refused, or left alone where that is nil. Real clients post
+// notifications/cancelled, which this transport has no use for else: acting on its
+// id could cancel another client's call.
+func (x *exchange) unanswered(refusal error) (err error) {
+	x.dialect, err = x.s.settings.Dialects.DecodeUnanswered(&x.msg, &x.req)
+	switch {
+	case err != nil:
+		return err
+	case x.dialect == nil && refusal != nil:
+		return refusal
+	case x.dialect == nil:
+		x.accepted()
+		return nil
+	}
+	if err := x.begin(); err != nil {
+		return err
+	}
+	for {
+		event, err := x.round.Next(time.Now().Add(x.s.settings.KeepAlive))
+		switch {
+		case errors.Is(err, adapter.ErrDeadline):
+		case errors.Is(err, adapter.ErrGone):
+			x.gone()
+			return nil
+		case err != nil:
+			return err
+		case event.Outcome != nil:
+			x.accepted()
+			return nil
+		}
+	}
+}
+
+func (x *exchange) accepted() {
+	x.status = fasthttp.StatusAccepted
+	x.ctx.Response.SetStatusCode(x.status)
+}
+
+// begin begins the round.
+func (x *exchange) begin() error {
 	x.req.Upstream = x.route.Upstream
-	x.req.Headers = &x.header
 	x.req.PrincipalHeader = string(x.header.principal.value)
 	x.req.Credentials.Authorization = string(x.header.authorization.value)
 	switch {
@@ -201,12 +254,32 @@ func (x *exchange) post() error {
 	case len(x.route.Forward) > 0:
 		x.req.Credentials.Forward = forward(x.ctx.Request.Header.RawHeaders(), x.route.Forward)
 	}
-	round, err := s.engine.Begin(&x.req)
+	round, err := x.s.engine.Begin(&x.req)
 	if err != nil {
 		return err
 	}
 	x.round = round
-	return x.follow()
+	return nil
+}
+
+// decode reads the request in its dialect, and holds the headers against it.
+func (x *exchange) decode() (err error) {
+	x.dialect, err = x.s.settings.Dialects.Decode(&x.msg, x.header.dialect.value, x.route.dialect, &x.req)
+	if x.dialect == nil {
+		return err
+	}
+	x.req.Headers = &x.header
+	if x.dialect.Modern() {
+		return x.header.mirrors(&x.msg, &x.req, err)
+	}
+	if err != nil {
+		return err
+	}
+	x.method = methodIndex(x.req.Method)
+	if len(x.header.params) == 0 {
+		x.req.Headers = nil
+	}
+	return x.header.mirrorsGiven(&x.msg, &x.req)
 }
 
 // follow waits for the round's first event and lets it decide the form of the
@@ -232,13 +305,16 @@ func (x *exchange) follow() error {
 		case errors.Is(err, adapter.ErrGone):
 			x.gone()
 			return nil
+		case errors.Is(err, adapter.ErrEnded):
+			x.streamStatus()
+			return nil
 		case err != nil:
 			return err
 		case event.Outcome != nil:
 			x.plain(event.Outcome)
 			return nil
 		case streams:
-			x.stream(event.Notification)
+			x.stream(x.notification(event))
 			return nil
 		}
 	}
@@ -254,10 +330,23 @@ func (x *exchange) register() {
 // plain answers with one JSON body.
 func (x *exchange) plain(o *adapter.Outcome) {
 	resp := &x.ctx.Response
+	downstream.Explain(o)
 	x.status = statusOfOutcome(o)
 	resp.SetStatusCode(x.status)
 	resp.Header.SetContentTypeBytes(jsonMedia)
-	resp.SwapBody(x.s.dialect.AppendOutcome(resp.SwapBody(nil)[:0], x.id, o))
+	resp.SwapBody(x.dialect.AppendOutcome(resp.SwapBody(nil)[:0], x.id, o))
+}
+
+// notification is what an event has the client notified of.
+func (x *exchange) notification(event adapter.Event) []byte {
+	if event.Standing == nil {
+		return event.Notification
+	}
+	downstream.Explain(event.Standing)
+	if d, ok := x.dialect.(dialect.Watching); ok {
+		return d.AppendStanding(nil, x.id, event.Standing)
+	}
+	return nil
 }
 
 // statusGone is nginx's "client closed request".

@@ -15,6 +15,7 @@ type header struct {
 	contentType, origin      single
 	authorization, principal single
 	version, method, name    single
+	dialect                  single
 	encoding                 []byte
 	accept                   accept
 	params                   []field // Mcp-Param-* without their prefix
@@ -111,6 +112,9 @@ func (h *header) take(name, value []byte, principal string) {
 	case len("Content-Encoding"):
 		if fold(name, "Content-Encoding") {
 			h.encoding = value
+		}
+		if fold(name, mcp.HeaderDialect) {
+			h.dialect.take(value, &h.repeated, mcp.HeaderDialect)
 		}
 	case len(mcp.HeaderProtocolVersion):
 		if fold(name, mcp.HeaderProtocolVersion) {

@@ -31,7 +31,8 @@ type routeMetrics struct {
 var methods = [...]string{
 	"other", mcp.MethodToolsCall, mcp.MethodToolsList, mcp.MethodPromptsGet, mcp.MethodPromptsList,
 	mcp.MethodResourcesRead, mcp.MethodResourcesList, mcp.MethodResourceTemplates, mcp.MethodDiscover,
-	mcp.MethodComplete, mcp.MethodListen,
+	mcp.MethodComplete, mcp.MethodListen, mcp.MethodTaskGet, mcp.MethodTaskUpdate, mcp.MethodTaskCancel,
+	mcp.MethodResume, mcp.MethodStatus,
 }
 
 // Classes of statuses. The first is for clients that left before their answer.

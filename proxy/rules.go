@@ -36,6 +36,26 @@ func (h *header) mirrors(msg *jsonrpc.Message, req *adapter.Request, decoded err
 	if !h.name.seen {
 		return mismatch("Mcp-Name is missing")
 	}
+	return h.mirrorsName(req)
+}
+
+// mirrorsGiven is mirrors for a dialect that predates these headers: what a client
+// sends of them all the same must be true.
+func (h *header) mirrorsGiven(msg *jsonrpc.Message, req *adapter.Request) error {
+	switch {
+	case h.repeatedMCP != "":
+		return mismatch("%s stands twice", h.repeatedMCP)
+	case h.tooMany:
+		return mismatch("there are more than %d %s* headers", maxParams, mcp.HeaderParamPrefix)
+	case h.method.seen && string(h.method.value) != msg.Method:
+		return mismatch("Mcp-Method differs from the method in the body")
+	case h.name.seen && req.Name != nil:
+		return h.mirrorsName(req)
+	}
+	return nil
+}
+
+func (h *header) mirrorsName(req *adapter.Request) error {
 	name, room, err := decodeValue(h.name.value, h.decoded)
 	h.decoded = room
 	if err != nil {

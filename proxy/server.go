@@ -27,7 +27,6 @@ import (
 type Server struct {
 	settings Settings
 	engine   downstream.Engine
-	dialect  dialect.Dialect
 	log      zerolog.Logger
 	metrics  *metrics
 	routes   map[string]*route
@@ -44,7 +43,8 @@ type Server struct {
 
 type route struct {
 	Route
-	traced  []string // Forward, and the fields of a trace
+	traced  []string        // Forward, and the fields of a trace
+	dialect *dialect.Spoken // nil for MRTR
 	metrics *routeMetrics
 }
 
@@ -58,7 +58,6 @@ func New(settings Settings, engine downstream.Engine, log zerolog.Logger, reg pr
 	s := &Server{
 		settings: settings,
 		engine:   engine,
-		dialect:  dialect.MRTR{},
 		log:      log,
 		metrics:  newMetrics(reg),
 		routes:   map[string]*route{},
@@ -68,7 +67,8 @@ func New(settings Settings, engine downstream.Engine, log zerolog.Logger, reg pr
 	}
 	upstreams := map[string]struct{}{}
 	for _, r := range settings.Routes {
-		s.only = &route{Route: r, traced: withTrace(r.Forward), metrics: s.metrics.upstream(r.Upstream)}
+		spoken, _ := settings.Dialects.Find(r.Dialect)
+		s.only = &route{Route: r, traced: withTrace(r.Forward), dialect: spoken, metrics: s.metrics.upstream(r.Upstream)}
 		s.routes[r.Path] = s.only
 		upstreams[r.Upstream] = struct{}{}
 	}

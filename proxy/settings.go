@@ -3,12 +3,16 @@ package proxy
 import (
 	"crypto/tls"
 	"time"
+
+	"github.com/holdfast-mcp/holdfast/adapter/dialect"
 )
 
 // Settings say what the proxy serves and what it bears. Every limit and
 // duration must be set; the configuration holds the defaults.
 type Settings struct {
 	Routes []Route
+	// Dialects are those that clients may speak; nil for MRTR alone.
+	Dialects *dialect.Set
 
 	// Origins are the values of Origin that may call, such as
 	// https://app.example or http://localhost:* (any port); * admits all.
@@ -45,6 +49,9 @@ type Settings struct {
 type Route struct {
 	Path     string // such as /mcp
 	Upstream string
+	// Dialect is what a request is of that neither says so nor shows it; empty for
+	// MRTR.
+	Dialect string
 	// Forward names the client's headers that go upstream with its request,
 	// beside Authorization.
 	Forward []string

@@ -27,16 +27,23 @@ var streamMedia = []byte("text/event-stream")
 // with, or nil.
 func (x *exchange) stream(first []byte) {
 	x.register()
-	x.first, x.status = first, fasthttp.StatusOK
+	x.first = first
+	x.streamStatus()
+	resp := &x.ctx.Response
+	resp.ImmediateHeaderFlush = true
+	resp.SetBodyStream(x, -1)
+	x.s.metrics.streams.Inc()
+	x.streaming = true // from here on Close ends the exchange
+}
+
+// streamStatus begins a stream's header; without a body, the stream is empty.
+func (x *exchange) streamStatus() {
+	x.status = fasthttp.StatusOK
 	resp := &x.ctx.Response
 	resp.SetStatusCode(fasthttp.StatusOK)
 	resp.Header.SetContentTypeBytes(streamMedia)
 	resp.Header.Set(fasthttp.HeaderCacheControl, "no-cache")
 	resp.Header.Set("X-Accel-Buffering", "no")
-	resp.ImmediateHeaderFlush = true
-	resp.SetBodyStream(x, -1)
-	x.s.metrics.streams.Inc()
-	x.streaming = true // from here on Close ends the exchange
 }
 
 // SupportsBodyWriteTo has fasthttp call WriteTo.
@@ -75,18 +82,28 @@ func (x *exchange) WriteTo(w io.Writer) (n int64, err error) {
 		case errors.Is(err, adapter.ErrGone):
 			x.status = 0
 			return n, fmt.Errorf("stream: %w", err)
+		case errors.Is(err, adapter.ErrEnded), x.keeps && passing(err):
+			return n, nil // the client comes back
 		case err != nil:
 			r := downstream.ReplyTo(err)
 			x.note(&r)
 			x.event, last = appendReply(x.event[:0], x.id, &r), true
 			next = x.event
 		case event.Outcome != nil:
-			x.event, last = endEvent(x.s.dialect.AppendOutcome(beginEvent(x.event[:0]), x.id, event.Outcome), 0), true
+			downstream.Explain(event.Outcome)
+			x.event, last = endEvent(x.dialect.AppendOutcome(beginEvent(x.event[:0]), x.id, event.Outcome), 0), true
 			next = x.event
 		default:
-			next = x.message(event.Notification)
+			next = x.message(x.notification(event))
 		}
 	}
+}
+
+// passing reports whether an error says that the same may be well a little later:
+// where the client of a stream can come back for its answer, it is none.
+func passing(err error) bool {
+	var refusal *adapter.Refusal
+	return errors.As(err, &refusal) && refusal.RetryAfter > 0
 }
 
 // message makes an event of a notification.
@@ -100,6 +117,10 @@ func (x *exchange) message(notification []byte) []byte {
 // write gives each write its own deadline: a client that reads nothing for
 // that long is as good as gone.
 func (x *exchange) write(w io.Writer, p []byte) error {
+	if x.keeps && x.conn != nil && hungUp(x.conn.fd) { // what is written now would be lost
+		x.status = 0
+		return errors.New("stream: the client has closed its connection")
+	}
 	if err := x.ctx.Conn().SetWriteDeadline(time.Now().Add(x.s.settings.WriteTimeout)); err != nil {
 		x.status = 0
 		return fmt.Errorf("stream: %w", err)

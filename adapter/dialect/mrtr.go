@@ -13,12 +13,17 @@ import (
 type MRTR struct{}
 
 // Name returns "mrtr".
-func (MRTR) Name() string { return "mrtr" }
+func (MRTR) Name() string { return NameMRTR }
 
-// params are the members of params that MRTR reads, raw; nil when absent.
+// Modern returns true.
+func (MRTR) Modern() bool { return true }
+
+// params are the members of params that dialects read, raw; nil when absent.
 type params struct {
 	name, uri, arguments         []byte
 	inputResponses, requestState []byte
+	resumeToken, taskID          []byte
+	notifications                []byte
 	legacyVersion                []byte // params.protocolVersion of initialize
 
 	meta                                         []byte
@@ -52,9 +57,15 @@ func (p *params) read(raw []byte) {
 			p.inputResponses = c.Value()
 		case "requestState":
 			p.requestState = c.Value()
+		case "resumeToken":
+			p.resumeToken = c.Value()
+		case "taskId":
+			p.taskID = c.Value()
+		case "notifications":
+			p.notifications = c.Value()
 		case "protocolVersion":
 			p.legacyVersion = c.Value()
-		case "cursor", "ref", "argument", "context", "notifications":
+		case "cursor", "ref", "argument", "context":
 		default:
 			if meant, ok := jsonrpc.FoldsTo(name, paramNames); ok {
 				p.misspelt, p.meant = string(name), meant
@@ -86,17 +97,25 @@ func (p *params) read(raw []byte) {
 //
 // Hot: once per request.
 func (MRTR) Decode(msg *jsonrpc.Message, req *adapter.Request) error {
-	req.Method, req.ID, req.Params = msg.Method, msg.ID, msg.Params
 	var p params
 	p.read(msg.Params)
+	return p.decodeModern(msg, req)
+}
+
+// decodeModern is MRTR's Decode of params that were read.
+func (p *params) decodeModern(msg *jsonrpc.Message, req *adapter.Request) error {
+	req.Method, req.ID, req.Params = msg.Method, msg.ID, msg.Params
 	req.Meta = p.meta
 
 	if version, ok := text(p.version); ok && string(version) != mcp.Modern {
 		return unsupported(version)
 	}
 	traits := mcp.MethodTraits(msg.Method)
-	if !traits.Known {
-		return unknownMethod(msg.Method, &p)
+	if !traits.Known || traits.Task {
+		return unknownMethod(msg.Method, p)
+	}
+	if err := p.requireMeta(); err != nil {
+		return err
 	}
 	if err := p.decodeMeta(req); err != nil {
 		return err
@@ -104,11 +123,12 @@ func (MRTR) Decode(msg *jsonrpc.Message, req *adapter.Request) error {
 	return p.decode(traits, req)
 }
 
-// decodeMeta holds _meta against basic/index, "_meta".
-func (p *params) decodeMeta(req *adapter.Request) error {
+// requireMeta holds _meta against what every modern request has in it: spec
+// 2026-07-28, basic/index, "_meta".
+func (p *params) requireMeta() error {
 	switch {
 	case p.misspelt != "":
-		return invalid("a member of params or _meta is named %.64q: its name is spelt %q", p.misspelt, p.meant)
+		return p.spelling()
 	case p.meta == nil:
 		return invalid("params._meta is missing: every request carries %s and %s in it", mcp.MetaProtocolVersion, mcp.MetaClientCapabilities)
 	case !jsonrpc.IsObject(p.meta):
@@ -119,7 +139,22 @@ func (p *params) decodeMeta(req *adapter.Request) error {
 		return invalid("%s must be a string", mcp.MetaProtocolVersion)
 	case p.capabilities == nil:
 		return invalid("params._meta lacks %s", mcp.MetaClientCapabilities)
-	case !jsonrpc.IsObject(p.capabilities):
+	}
+	return nil
+}
+
+func (p *params) spelling() error {
+	return invalid("a member of params or _meta is named %.64q: its name is spelt %q", p.misspelt, p.meant)
+}
+
+// decodeMeta reads what there is in _meta.
+func (p *params) decodeMeta(req *adapter.Request) error {
+	switch {
+	case p.misspelt != "":
+		return p.spelling()
+	case p.meta != nil && !jsonrpc.IsObject(p.meta):
+		return invalid("params._meta must be an object")
+	case p.capabilities != nil && !jsonrpc.IsObject(p.capabilities):
 		return invalid("%s must be an object", mcp.MetaClientCapabilities)
 	case p.info != nil && !implementation(p.info):
 		return invalid("%s must be an object with a string name and a string version", mcp.MetaClientInfo)

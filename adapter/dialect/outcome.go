@@ -12,8 +12,7 @@ import (
 //
 // Hot: once per request.
 func (MRTR) AppendOutcome(dst, id []byte, o *adapter.Outcome) []byte {
-	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
-	dst = append(dst, id...)
+	dst = appendStart(dst, id)
 	switch {
 	case o.Error != nil:
 		dst = append(dst, `,"error":`...)
@@ -25,7 +24,7 @@ func (MRTR) AppendOutcome(dst, id []byte, o *adapter.Outcome) []byte {
 		dst = append(dst, `,"result":`...)
 		dst = appendResult(dst, o)
 	case o.Result != nil:
-		dst = append(dst, `,"error":{"code":-32603,"message":"The server's result is no object","data":{"reason":"upstream_reply"}}`...)
+		dst = appendNoObject(dst)
 	default:
 		dst = append(dst, `,"result":`...)
 		dst = appendInputRequired(dst, o)
@@ -33,27 +32,15 @@ func (MRTR) AppendOutcome(dst, id []byte, o *adapter.Outcome) []byte {
 	return append(dst, '}')
 }
 
+func appendNoObject(dst []byte) []byte {
+	return append(append(dst, `,"error":`...), noObject...)
+}
+
 // appendInputRequired writes an InputRequiredResult. inputRequests is there
 // even when it is empty: some clients take an answer without it as final.
 func appendInputRequired(dst []byte, o *adapter.Outcome) []byte {
 	dst = append(dst, `{"resultType":"input_required","inputRequests":{`...)
-	for i, in := range o.Inputs {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = jsonrpc.AppendQuote(dst, in.Key)
-		dst = append(dst, `:{"method":`...)
-		dst = jsonrpc.AppendQuote(dst, in.Method)
-		// Never without params: real clients cannot parse a roots/list without.
-		dst = append(dst, `,"params":`...)
-		if len(in.Params) == 0 {
-			dst = append(dst, `{}`...)
-		} else {
-			dst = append(dst, in.Params...)
-		}
-		dst = append(dst, '}')
-	}
-	dst = append(dst, '}')
+	dst = append(appendInputs(dst, o.Inputs), '}')
 	if o.State != nil {
 		dst = append(dst, `,"requestState":"`...)
 		dst = append(dst, o.State...)
@@ -175,12 +162,13 @@ func readResult(o *adapter.Outcome, cacheable bool) resultMembers {
 }
 
 // appendMeta appends the _meta member: what the server put there, its
-// serverInfo, and the subscription that a result belongs to.
+// serverInfo, and the subscription that a result belongs to; none that is empty.
 func appendMeta(dst []byte, o *adapter.Outcome, own []byte) []byte {
 	ownInfo := jsonrpc.IsObject(own) && jsonrpc.Get(own, mcp.MetaServerInfo) != nil
 	if !jsonrpc.IsObject(own) && o.ServerInfo == nil && o.Subscription == nil {
 		return dst
 	}
+	without := len(dst)
 	dst = append(dst, `,"_meta":{`...)
 	start := len(dst)
 	if o.ServerInfo != nil && !ownInfo {
@@ -205,6 +193,9 @@ func appendMeta(dst []byte, o *adapter.Outcome, own []byte) []byte {
 		dst = append(dst, c.RawName()...)
 		dst = append(dst, ':')
 		dst = append(dst, c.Value()...)
+	}
+	if len(dst) == start {
+		return dst[:without]
 	}
 	return append(dst, '}')
 }

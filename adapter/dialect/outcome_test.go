@@ -78,7 +78,7 @@ func TestAppendOutcome(t *testing.T) {
 		},
 		"result that is no object": {
 			adapter.Outcome{Method: "tools/call", Result: []byte(`"{"`)},
-			`"error":{"code":-32603,"message":"The server's result is no object","data":{"reason":"upstream_reply"}}`,
+			`"error":{"code":-32603,"message":"The server's result is no object","data":{"reason":"upstream_reply","mayHaveRun":true}}`,
 		},
 		"error as it is": {
 			adapter.Outcome{Method: "tools/call", Error: []byte(`{"code":-32000,"message":"no", "data":1.0}`)},

@@ -8,6 +8,10 @@ type Message struct {
 	Params []byte // raw object; nil when absent
 	Result []byte // raw; nil unless this is a result response
 	Error  []byte // raw error object; nil unless this is an error response
+
+	// Dependent is the raw dependent_responses of a client's request, which no
+	// revision has, but a proposal (package dialect); nil when absent.
+	Dependent []byte
 }
 
 // IsRequest reports whether the message wants a response.
@@ -21,7 +25,7 @@ func (m *Message) IsResponse() bool { return m.Result != nil || m.Error != nil }
 
 // envelope has the members of a message as they stand in the text.
 type envelope struct {
-	version, id, method, params, result, error []byte
+	version, id, method, params, result, error, dependent []byte
 
 	misspelt bool // there is a member whose name is right but for its case
 }
@@ -78,6 +82,8 @@ func (e *envelope) set(name, value []byte) {
 		e.result = value
 	case "error":
 		e.error = value
+	case "dependent_responses":
+		e.dependent = value
 	default:
 		if _, ok := FoldsTo(name, envelopeNames); ok {
 			e.misspelt = true

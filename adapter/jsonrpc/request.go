@@ -5,6 +5,9 @@ package jsonrpc
 // and is kept for as long as its call.
 const MaxIDBytes = 256
 
+// MaxAskedIDBytes is the same for a response, whose id is one of ours.
+const MaxAskedIDBytes = 1024
+
 // ParseRequest reads what a client posts: one message, strictly, in which at
 // most maxDepth arrays and objects are open at once, itself included.
 //
@@ -44,7 +47,7 @@ func ParseRequest(data []byte, maxDepth int) (Message, error) {
 // request makes a message of what a client sent.
 func (e *envelope) request() (Message, error) {
 	var m Message
-	if e.id != nil && isClientID(e.id) {
+	if e.id != nil && (isClientID(e.id) || e.method == nil && len(e.id) <= MaxAskedIDBytes && isID(e.id)) {
 		m.ID = e.id
 	}
 	if IsString(e.method) {
@@ -69,7 +72,7 @@ func (e *envelope) request() (Message, error) {
 		case e.params != nil && !IsObject(e.params):
 			return refused, invalid("params is no object")
 		}
-		m.Params = e.params
+		m.Params, m.Dependent = e.params, e.dependent
 	case e.result != nil && e.error != nil:
 		return refused, invalid("the message has a result and an error")
 	case e.result != nil:

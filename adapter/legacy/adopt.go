@@ -68,7 +68,7 @@ func (e *entry) adopt(at Position, info *Info, eligible bool, creds Credentials)
 		over := e.shutDown
 		e.mu.Unlock()
 		if reserved { // it came to be meanwhile, or the entry ended
-			e.server.sessions.Add(-1)
+			e.server.vacate()
 		}
 		switch {
 		case s != nil:

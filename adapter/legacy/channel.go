@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/holdfast-mcp/holdfast/adapter/wait"
 )
 
 // channel is the way to and from a server that has one stream for all of a
@@ -88,12 +90,17 @@ func (x *Exchange) post(ctx context.Context, c channel, dial bool) error {
 // spoil notes that no response will come, and why, for whoever drives the
 // exchange.
 func (x *Exchange) spoil(err error) {
+	x.mar(err)
+	x.Wake()
+}
+
+// mar is spoil for one who wakes the exchange later.
+func (x *Exchange) mar(err error) {
 	x.session.mu.Lock()
+	defer x.session.mu.Unlock()
 	if x.spoilt == nil {
 		x.spoilt = asBroken(err)
 	}
-	x.session.mu.Unlock()
-	x.Wake()
 }
 
 // over reports whether the exchange has ended, after which its sink has had its
@@ -123,14 +130,7 @@ func (x *Exchange) over() bool {
 // stepOn is Step for a session with a channel.
 func (x *Exchange) stepOn(until time.Time) error {
 	if !x.over() {
-		t := timers.Get().(*time.Timer)
-		t.Reset(time.Until(until))
-		select {
-		case <-x.woke:
-		case <-t.C:
-		}
-		t.Stop()
-		timers.Put(t)
+		wait.For(x.woke, until)
 		if !x.over() {
 			return ErrDeadline
 		}

@@ -22,6 +22,7 @@ type endpoint struct {
 	host     string // Host header
 	path     string // request target
 	tls      *tls.Config
+	partings partings
 
 	mu     sync.Mutex
 	idle   []*conn // the last used is the last

@@ -29,7 +29,7 @@ type entry struct {
 	gone     string     // the id of a session that the server does not know any more, or ""
 	tending  bool       // tend is at work
 	taking   bool       // so is takeBackLater
-	waiters  []chan *Session
+	waiters  []*waiter
 	shutDown bool
 }
 
@@ -40,6 +40,11 @@ type opening struct {
 	err     error
 	creds   Credentials
 	asHome  bool // this replica is the key's home
+
+	// Guarded by entry.mu.
+	turn    *turn              // to get room for it, or nil: it has its place
+	callers int                // who wait for it
+	leave   context.CancelFunc // gives up the turn
 }
 
 // try lends a session that is free at once, or returns nil.
@@ -62,7 +67,7 @@ func (e *entry) pick(eligible, asHome bool) *Session {
 		return nil // the home gives the places out, once it knows what there are
 	}
 	for _, s := range e.sessions {
-		if !alone || s.eligible == 0 && !s.spent {
+		if !alone || s.eligible == 0 && s.ended == 0 && !s.spent {
 			e.lend(s, eligible)
 			return s
 		}
@@ -81,6 +86,12 @@ func (e *entry) lend(s *Session, eligible bool) {
 // acquire lends a session. asHome says that it is for a peer that takes this
 // replica for the key's home. again says that the entry is of no more use.
 func (e *entry) acquire(ctx context.Context, eligible bool, creds Credentials, asHome bool) (s *Session, again bool, err error) {
+	began, place := time.Now(), false // a place for a new session is reserved
+	defer func() {
+		if place {
+			e.server.vacate()
+		}
+	}()
 	for checked, waited := false, false; ; {
 		e.mu.Lock()
 		if e.shutDown {
@@ -98,7 +109,7 @@ func (e *entry) acquire(ctx context.Context, eligible bool, creds Credentials, a
 			return s, false, nil
 		}
 		if len(e.sessions) == 0 {
-			s, retry, err := e.primary(ctx, creds, asHome)
+			s, retry, err := e.primary(ctx, creds, asHome, began)
 			if !retry {
 				return s, false, err
 			}
@@ -106,7 +117,7 @@ func (e *entry) acquire(ctx context.Context, eligible bool, creds Credentials, a
 		}
 		if !asHome && e.away() {
 			e.mu.Unlock()
-			if s, err := e.place(ctx, creds); s != nil || err != nil {
+			if s, err := e.place(ctx, creds, began); s != nil || err != nil {
 				return s, false, err
 			}
 			continue
@@ -120,17 +131,19 @@ func (e *entry) acquire(ctx context.Context, eligible bool, creds Credentials, a
 		// Eligible, and every session has an eligible call already.
 		lent := e.lentOut()
 		behind := len(e.waiters) > 0 && !waited
-		if behind && e.room() {
-			e.wakeFirst()
+		if place && !e.room() {
+			place = false
+			e.server.vacate()
 		}
-		if behind || !e.room() || !e.server.reserve() {
+		if place = place || !behind && e.room() && e.server.reserve(); behind || !e.room() || !place {
 			if lent != nil {
 				e.takeBackLater(lent)
 			}
-			s, err := e.wait(ctx)
-			if s != nil || err != nil {
-				return s, false, err
+			given, err := e.wait(ctx, began)
+			if given.session != nil || err != nil {
+				return given.session, false, err
 			}
+			place = place || given.place
 			waited = true
 			continue
 		}
@@ -138,15 +151,12 @@ func (e *entry) acquire(ctx context.Context, eligible bool, creds Credentials, a
 			checked = true
 			e.mu.Unlock()
 			e.takeBack(ctx, lent)
-			e.server.sessions.Add(-1)
 			continue
 		}
 		e.opening++
 		e.mu.Unlock()
 		s, err := e.server.open(ctx, e, creds)
-		if err != nil {
-			e.server.sessions.Add(-1)
-		}
+		place = err != nil
 		e.mu.Lock()
 		e.opening--
 		if err == nil {
@@ -154,7 +164,7 @@ func (e *entry) acquire(ctx context.Context, eligible bool, creds Credentials, a
 			err = e.add(s)
 		}
 		if err != nil {
-			e.wakeFirst()
+			e.give(chance{}) // there may be room for another one
 		}
 		e.mu.Unlock()
 		return s, false, err
@@ -162,20 +172,10 @@ func (e *entry) acquire(ctx context.Context, eligible bool, creds Credentials, a
 }
 
 // room reports whether an eligible call may open one more session, as far as the
-// key's other sessions go, and sessions.max was at the moment. mu is held.
+// key's other sessions go. mu is held.
 func (e *entry) room() bool {
 	set := e.server.settings
-	return !set.QueueEligible && len(e.sessions)+e.opening < set.MaxPerKey && int(e.server.sessions.Load()) < set.MaxSessions
-}
-
-// wakeFirst has the call that waits longest look again: there may be room for a
-// new session. mu is held.
-func (e *entry) wakeFirst() {
-	if len(e.waiters) > 0 {
-		turn := e.waiters[0]
-		e.waiters = e.waiters[1:]
-		turn <- nil
-	}
+	return !set.QueueEligible && len(e.sessions)+e.opening < set.MaxPerKey && !e.soonFree()
 }
 
 // add must be called with mu held. It fails when the entry was shut meanwhile.
@@ -194,8 +194,10 @@ func (e *entry) add(s *Session) error {
 }
 
 // primary opens the key's first session, once however many calls wait. It is
-// called with mu held and returns without. retry says to look again.
-func (e *entry) primary(ctx context.Context, creds Credentials, asHome bool) (s *Session, retry bool, err error) {
+// called with mu held and returns without. retry says to look again. Where there
+// is no room for it, it waits for its turn, but not for a peer.
+func (e *entry) primary(ctx context.Context, creds Credentials, asHome bool, began time.Time) (s *Session, retry bool, err error) {
+	set, forPeer := e.server.settings, asHome
 	// The home opens it for a peer also while this replica waits for a peer that
 	// it takes for the home: the two may wait for each other.
 	slot := &e.first
@@ -203,27 +205,58 @@ func (e *entry) primary(ctx context.Context, creds Credentials, asHome bool) (s 
 		slot = &e.homing
 	}
 	o := *slot
-	if o == nil {
+	switch {
+	case o == nil && forPeer:
 		if !e.server.reserve() && !e.server.evict() {
-			e.mu.Unlock()
-			return nil, false, fmt.Errorf("%w: sessions.max is reached", ErrFull)
+			err = errCrowded
 		}
-		o = &opening{done: make(chan struct{}), creds: creds, asHome: asHome}
+		o = &opening{}
+	case o == nil:
+		o = &opening{}
+		o.turn, err = e.server.room()
+	case o.turn != nil && forPeer:
+		err = errCrowded
+	case o.turn != nil && o.callers >= set.Queue:
+		err = fmt.Errorf("%w: sessions.max is reached, and sessions.queue is full", ErrFull)
+	}
+	if err != nil {
+		e.mu.Unlock()
+		return nil, false, err
+	}
+	if o.callers++; o.done == nil {
+		o.done, o.creds, o.asHome = make(chan struct{}), creds, asHome
 		*slot = o
 		e.opening++
-		e.mu.Unlock()
-		e.server.background(func() { e.openPrimary(o, slot) })
-	} else {
-		e.mu.Unlock()
+		turns, leave := context.WithCancel(e.server.ctx)
+		o.leave = leave
+		e.server.background(func() {
+			defer leave()
+			e.openPrimary(turns, o, slot)
+		})
 	}
+	e.mu.Unlock()
 	select {
 	case <-o.done:
 	case <-ctx.Done():
+		e.mu.Lock()
+		if o.callers--; o.callers == 0 {
+			o.leave() // which an opening that has begun does not mind
+			if s := e.primarySession(); s != nil {
+				e.yield(s)
+			}
+		}
+		e.mu.Unlock()
 		return nil, false, ctx.Err()
+	}
+	if o.turn != nil && time.Since(began) < set.QueueTimeout {
+		return nil, true, nil // it was not this call's time that is over
 	}
 	var status *StatusError
 	if o.err != nil && asStatus(o.err, &status) && status.Unauthorized() && !slices.Equal(o.creds.Lasting(), creds.Lasting()) {
 		return nil, true, nil // it was another caller's credentials that the server refused
+	}
+	if e.server.comesAgain(ctx, began, o.err) {
+		return nil, true, nil
 	}
 	if o.err != nil {
 		return nil, false, o.err
@@ -231,20 +264,40 @@ func (e *entry) primary(ctx context.Context, creds Credentials, asHome bool) (s 
 	return nil, true, nil
 }
 
-func (e *entry) openPrimary(o *opening, slot **opening) {
-	ctx, cancel := context.WithTimeout(e.server.ctx, e.server.settings.OpenTimeout)
-	defer cancel()
-	s, err := e.openFor(ctx, o)
+func (e *entry) openPrimary(turns context.Context, o *opening, slot **opening) {
+	var s *Session
+	var err error
+	placed := true
+	if o.turn != nil {
+		err = e.server.awaitRoom(turns, o.turn)
+		placed = err == nil
+	}
+	e.mu.Lock()
+	if placed {
+		o.turn = nil
+	}
+	if err == nil && e.shutDown {
+		err = ErrClosed
+	}
+	e.mu.Unlock()
+	if err == nil {
+		ctx, cancel := context.WithTimeout(e.server.ctx, e.server.settings.OpenTimeout)
+		defer cancel()
+		s, err = e.openFor(ctx, o)
+	}
 	e.mu.Lock()
 	e.opening--
 	*slot = nil
 	if err == nil && s != nil {
 		err = e.settle(s)
 	}
+	if err == nil && s != nil && o.callers == 0 {
+		e.yield(s)
+	}
 	o.session, o.err = s, err
 	e.mu.Unlock()
-	if s == nil {
-		e.server.sessions.Add(-1)
+	if s == nil && placed {
+		e.server.vacate()
 	}
 	if err != nil {
 		e.server.complain(err)
@@ -254,45 +307,56 @@ func (e *entry) openPrimary(o *opening, slot **opening) {
 }
 
 // wait queues for a session without an eligible call, first come, first
-// served. It is called with mu held and returns without. A nil session and
-// error say to look again.
-func (e *entry) wait(ctx context.Context) (*Session, error) {
+// served, or for room for one more. It is called with mu held and returns without.
+func (e *entry) wait(ctx context.Context, since time.Time) (chance, error) {
 	set := e.server.settings
 	if len(e.waiters) >= set.Queue {
 		e.mu.Unlock()
-		return nil, fmt.Errorf("%w: sessions.queue is full", ErrFull)
+		return chance{}, fmt.Errorf("%w: sessions.queue is full", ErrFull)
 	}
-	turn := make(chan *Session, 1)
-	e.waiters = append(e.waiters, turn)
+	w := &waiter{since: since, chance: make(chan chance, 1)}
+	room := e.room()
+	at, _ := slices.BinarySearchFunc(e.waiters, w, func(a, b *waiter) int { return a.since.Compare(b.since) })
+	e.waiters = slices.Insert(e.waiters, at, w)
 	waiting := len(e.waiters)
+	if room {
+		if t := e.server.join(e); t == nil {
+			e.give(chance{place: true})
+		} else {
+			defer e.server.crowd.quit(t)
+		}
+	}
 	e.mu.Unlock()
 	e.server.log.Debug().Str("upstream", set.Name).Int("waiting", waiting).Msg("call waits for a session")
 	timer := time.NewTimer(set.QueueTimeout)
 	defer timer.Stop()
 	var err error
 	select {
-	case s := <-turn:
-		return s, nil
+	case c := <-w.chance:
+		return c, nil
 	case <-ctx.Done():
 		err = ctx.Err()
 	case <-timer.C:
 		err = fmt.Errorf("%w within sessions.queue_timeout", ErrFull)
 	}
 	e.mu.Lock()
-	if i := slices.Index(e.waiters, turn); i >= 0 {
+	if i := slices.Index(e.waiters, w); i >= 0 {
 		e.waiters = slices.Delete(e.waiters, i, i+1)
 		e.mu.Unlock()
-		return nil, err
+		return chance{}, err
 	}
 	e.mu.Unlock()
-	if s := <-turn; s != nil { // it was lent at the same moment
-		e.release(s, true)
-		return nil, err
+	switch c := <-w.chance; { // it was given something at the same moment
+	case c.session != nil:
+		e.release(c.session, true)
+	case c.place:
+		e.server.vacate()
+	default:
+		e.mu.Lock()
+		e.give(c)
+		e.mu.Unlock()
 	}
-	e.mu.Lock()
-	e.wakeFirst()
-	e.mu.Unlock()
-	return nil, err
+	return chance{}, err
 }
 
 // hold keeps a session from expiring during a request of our own.
@@ -322,22 +386,31 @@ func (e *entry) take(s *Session, eligible bool) (news *parcel) {
 			news = s.giveBack()
 		}
 	}
-	if s.eligible == 0 && !s.spent && len(e.waiters) > 0 && slices.Contains(e.sessions, s) {
-		turn := e.waiters[0]
-		e.waiters = e.waiters[1:]
-		e.lend(s, true)
-		turn <- s
-	}
+	e.handOn(s)
 	if (e.key.Ephemeral || s.spent) && s.users == 0 && e.remove(s) {
 		e.server.background(func() { e.server.end(s) })
+		lookAgainAll(e.waiters) // there may be room for a new one
+		e.waiters = nil
 	}
 	return news
 }
 
-// spend takes a session of a shared key out of the pool when an eligible call on
-// it has ended without a response: what the server asks late would find the next
-// call alone, which may be another principal's. Calls in flight go on, and the
-// session ends with the last.
+// handOn gives a session on which no eligible call is to one that waits for it,
+// or its place to another key. mu is held.
+func (e *entry) handOn(s *Session) {
+	if s.eligible > 0 || s.spent || !slices.Contains(e.sessions, s) || e.yield(s) {
+		return
+	}
+	if s.ended == 0 && len(e.waiters) > 0 {
+		e.lend(s, true)
+		e.give(chance{session: s})
+	}
+}
+
+// spend takes a session out of the pool when what the server asks late would find
+// the next eligible call on it alone: of a shared key, where that may be another
+// principal's, as soon as such a call has ended without a response. Calls in flight
+// go on, and the session ends with the last.
 func (e *entry) spend(s *Session) {
 	e.mu.Lock()
 	was := s.spent
@@ -347,14 +420,24 @@ func (e *entry) spend(s *Session) {
 		return
 	}
 	waiters := e.unpool(s)
+	e.mu.Lock()
+	if s.users == 0 && e.remove(s) { // nobody is left to end it
+		e.server.background(func() { e.server.end(s) })
+	}
+	e.mu.Unlock()
 	e.server.background(func() { // the caller may hold what a listener needs
 		s.endListeners(ErrSessionGone)
 		if s.reach() {
 			e.server.tellAll(&parcel{kind: tellDrain, id: s.id})
 		}
 	})
-	for _, turn := range waiters {
-		turn <- nil
+	lookAgainAll(waiters)
+}
+
+// lookAgainAll has calls that wait for a session look what there is now.
+func lookAgainAll(waiters []*waiter) {
+	for _, w := range waiters {
+		w.chance <- chance{}
 	}
 }
 
@@ -383,9 +466,7 @@ func (e *entry) drop(s *Session) {
 	e.waiters = nil
 	shut := e.shutDown
 	e.mu.Unlock()
-	for _, turn := range waiters {
-		turn <- nil // look again: there may be room for a new one
-	}
+	lookAgainAll(waiters) // there may be room for a new one
 	if here && !shut {
 		e.server.background(func() { e.server.end(s) })
 	}
@@ -397,8 +478,6 @@ func (e *entry) shut() []*Session {
 	sessions, waiters := append(e.sessions, e.adopted...), e.waiters
 	e.sessions, e.adopted, e.waiters, e.shutDown = nil, nil, nil, true
 	e.mu.Unlock()
-	for _, turn := range waiters {
-		turn <- nil
-	}
+	lookAgainAll(waiters)
 	return sessions
 }

@@ -321,7 +321,7 @@ func TestPushIsNotKnownBeforehand(t *testing.T) {
 }
 
 func TestUnusedSessionMakesRoom(t *testing.T) {
-	p := newPool(t, func(s *Settings) { s.MaxSessions = 2 })
+	p := newPool(t, func(s *Settings) { s.MaxSessions, s.QueueTimeout = 2, time.Millisecond })
 	a := p.acquire("a", false)
 	p.acquire("b", false)
 	if _, err := p.Acquire(t.Context(), p.key("c"), false, nil); !errors.Is(err, ErrFull) {
@@ -339,7 +339,7 @@ func TestUnusedSessionMakesRoom(t *testing.T) {
 // The limit holds too where many callers come at once.
 func TestSessionsAreBounded(t *testing.T) {
 	const limit = 3
-	p := newPool(t, func(s *Settings) { s.MaxSessions = limit })
+	p := newPool(t, func(s *Settings) { s.MaxSessions, s.QueueTimeout = limit, time.Millisecond })
 	arrived := make(chan struct{}, 100)
 	gate := make(chan struct{})
 	p.raw.Hook(func(x *rawserver.Exchange) bool {

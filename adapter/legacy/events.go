@@ -121,28 +121,38 @@ func (e *events) post(ctx context.Context, creds Credentials, text []byte, x *Ex
 		return false, err
 	}
 	if x == nil {
-		err = e.judge(p.WaitLong(ctx))
+		err := judge(p.WaitLong(ctx))
+		e.endIf(err)
 		return err == nil, err
 	}
 	e.session.server.background(func() {
 		stop := context.AfterFunc(e.ended, p.Abort)
 		defer stop()
-		if err := e.judge(p.waitFor(x)); err != nil {
-			x.spoil(err)
+		if err := judge(p.waitFor(x)); err != nil {
+			x.mar(err)   // before it is told what all other calls are, which may have run
+			e.endIf(err) // before whoever sends the message again looks for a session
+			x.Wake()
 		}
 	})
 	return false, nil
 }
 
 // judge says what the answer to a POST means for the session.
-func (e *events) judge(err error) error {
+func judge(err error) error {
 	var status *StatusError
 	if errors.As(err, &status) && (status.Status == 404 || status.Status == 410) {
-		e.session.forget()   // before whoever sends the message again looks for a session
-		e.stream.interrupt() // it stands perhaps, but nothing can be said any more
 		return fmt.Errorf("%w: posting to it was answered with HTTP %d", ErrSessionGone, status.Status)
 	}
 	return err
+}
+
+// endIf ends a session that is gone. Its stream stands perhaps, but nothing can
+// be said any more.
+func (e *events) endIf(err error) {
+	if errors.Is(err, ErrSessionGone) {
+		e.session.forget()
+		e.stream.interrupt()
+	}
 }
 
 // close implements channel.

@@ -45,19 +45,20 @@ type Exchange struct {
 	level    mcp.Level
 	creds    Credentials
 
-	message []byte // the JSON text to send, until the server has accepted it, or the end with keep
-	keep    bool   // the request may be sent again although the server had accepted it
-	phase   phase
-	woken   atomic.Bool
-	vacated atomic.Bool
-	settled atomic.Bool     // the server has nothing more to ask for it
-	current jsonrpc.Message // the message that is being delivered
-	asked   bool            // a question was delivered since Run began
-	named   string          // the session id of an answer to initialize
-	body    []byte          // a JSON body that did not fit the connection's buffer
-	ended   bool            // the sink has had its last word; guarded by session.mu
-	resumed *resumption     // of an exchange that Resume made; else nil
-	spoilt  error           // why the session's channel will bring no response; guarded by session.mu
+	message   []byte // the JSON text to send, until the server has accepted it, or the end with keep
+	keep      bool   // the request may be sent again although the server had accepted it
+	phase     phase
+	woken     atomic.Bool
+	vacated   atomic.Bool
+	settled   atomic.Bool     // the server has nothing more to ask for it
+	cancelled atomic.Bool     // the server was told that nobody waits for it
+	current   jsonrpc.Message // the message that is being delivered
+	asked     bool            // a question was delivered since Run began
+	named     string          // the session id of an answer to initialize
+	body      []byte          // a JSON body that did not fit the connection's buffer
+	ended     bool            // the sink has had its last word; guarded by session.mu
+	resumed   *resumption     // of an exchange that Resume made; else nil
+	spoilt    error           // why the session's channel will bring no response; guarded by session.mu
 
 	continues bool   // another request may go on with it, in its place on the session
 	follows   bool   // it goes on with another request: Next made it
@@ -389,15 +390,24 @@ func (x *Exchange) Finish() {
 // Cancel tells the server that nobody waits for the exchange any more. Spec
 // 2025-11-25, basic/utilities/cancellation. It does not wait.
 func (x *Exchange) Cancel(reason string) {
+	x.cancelled.Store(true)
 	x.session.cancel(x.creds, x.AppendID(nil), reason)
 }
 
 func (s *Session) cancel(creds Credentials, id []byte, reason string) {
-	text := getText(128)
-	text = append(text, `{"jsonrpc":"2.0","method":"`+mcp.NotifyCancelled+`","params":{"requestId":`...)
-	text = append(text, id...)
-	text = append(text, `,"reason":`...)
-	text = jsonrpc.AppendQuote(text, reason)
-	text = append(text, `}}`...)
-	s.enqueue(creds.Lasting(), text) // of the request that it is about, the trace has ended
+	s.enqueue(creds.Lasting(), appendCancelled(getText(128), id, reason)) // of the request that it is about, the trace has ended
+}
+
+// AppendCancelled appends what Exchange.Cancel tells the server, for a request that
+// no exchange is in flight for, given as in Position.
+func AppendCancelled(dst []byte, request, reason string) []byte {
+	return appendCancelled(dst, jsonrpc.AppendQuote(nil, request), reason)
+}
+
+func appendCancelled(dst, id []byte, reason string) []byte {
+	dst = append(dst, `{"jsonrpc":"2.0","method":"`+mcp.NotifyCancelled+`","params":{"requestId":`...)
+	dst = append(dst, id...)
+	dst = append(dst, `,"reason":`...)
+	dst = jsonrpc.AppendQuote(dst, reason)
+	return append(dst, `}}`...)
 }

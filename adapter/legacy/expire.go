@@ -106,7 +106,7 @@ func (e *entry) endUnused(s *Session) {
 	e.mu.Unlock()
 	if here {
 		s.close(ctx, true)
-		e.server.sessions.Add(-1)
+		e.server.vacate()
 	}
 }
 
@@ -153,21 +153,22 @@ func (s *Server) reserve() bool {
 func (s *Server) evict() bool {
 	for _, e := range s.all() {
 		if session := e.idleSession(); session != nil {
-			s.background(func() {
-				ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), s.settings.PostTimeout)
-				defer cancel()
-				session.close(ctx, !s.endElsewhere(ctx, session))
-			})
+			s.background(func() { s.close(session) })
 			return true
 		}
 	}
 	return false
 }
 
-// end closes a session that is off its entry's books.
+// end closes a session that is off its entry's books, and gives its place back.
 func (s *Server) end(session *Session) {
+	s.close(session)
+	s.vacate()
+}
+
+// close is end for a session whose place another one has.
+func (s *Server) close(session *Session) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), s.settings.PostTimeout)
 	defer cancel()
 	session.close(ctx, !s.endElsewhere(ctx, session))
-	s.sessions.Add(-1)
 }

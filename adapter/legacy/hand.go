@@ -251,7 +251,7 @@ func (s *Server) takeOffered(from string, p *parcel) (parcel, error) {
 	case e.shutDown, session == nil && (!reserved || e.first != nil || e.homing != nil || p.id == e.gone || s.isGone(p.id)):
 		e.mu.Unlock()
 		if reserved {
-			s.sessions.Add(-1)
+			s.vacate()
 		}
 		return parcel{kind: sayLater, closing: s.closing()}, nil
 	case session != nil:
@@ -284,13 +284,16 @@ func (s *Server) takeOffered(from string, p *parcel) (parcel, error) {
 	}
 	e.mu.Unlock()
 	if reserved {
-		s.sessions.Add(-1)
+		s.vacate()
 	}
 	switch {
 	case err != nil:
 		return parcel{kind: sayLater}, err
 	case lost:
 		return parcel{kind: sayLost}, nil
+	}
+	if s.isGone(p.id) { // a peer has said so since
+		session.forget()
 	}
 	session.unpackOrphans(p.orphans)
 	if handing {
@@ -315,15 +318,13 @@ func (e *entry) lose(s *Session) {
 
 // drain takes a session out of the pool, on which calls go on.
 func (e *entry) drain(s *Session) {
-	for _, turn := range e.unpool(s) {
-		turn <- nil
-	}
+	lookAgainAll(e.unpool(s))
 	s.endListeners(ErrSessionGone) // they go to the other session
 }
 
 // unpool is drain, but for those who wait for a session, whom it returns, and
 // those who listen on this one.
-func (e *entry) unpool(s *Session) (waiters []chan *Session) {
+func (e *entry) unpool(s *Session) (waiters []*waiter) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if here := e.remove(s); here {

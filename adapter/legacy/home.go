@@ -86,6 +86,7 @@ func (e *entry) borrow(ctx context.Context, creds Credentials) (*Session, error)
 	e.mu.Lock()
 	question := parcel{kind: askLend, key: &e.key, creds: creds.Lasting(), gone: e.gone}
 	e.mu.Unlock()
+	stale := 0
 	for pause := lookAgain; ; pause = min(2*pause, 8*lookAgain) {
 		if !e.away() {
 			return nil, nil
@@ -95,10 +96,14 @@ func (e *entry) borrow(ctx context.Context, creds Credentials) (*Session, error)
 		if err == nil {
 			switch answer.kind {
 			case sayHave:
+				if stale < maxStale && s.isGone(answer.id) {
+					stale++ // the home has not heard it yet
+					break
+				}
 				return e.borrowed(&answer, home, creds)
 			case sayRefused:
 				if !errors.Is(answer.err, ErrClosed) {
-					return nil, answer.err
+					return nil, answer.refused()
 				}
 			case sayNoIDs, sayUnknown:
 				if answer.kind == sayNoIDs {
@@ -116,6 +121,10 @@ func (e *entry) borrow(ctx context.Context, creds Credentials) (*Session, error)
 
 // lookAgain is the first pause before the live replicas are looked at again.
 const lookAgain = 20 * time.Millisecond
+
+// maxStale is how often a home is asked again that lends a session which is gone:
+// a server that was restarted may have given out the same id once more.
+const maxStale = 3
 
 // borrowed makes the session that a peer lends. Its place is reserved.
 func (e *entry) borrowed(p *parcel, from string, creds Credentials) (*Session, error) {
@@ -153,7 +162,7 @@ func (e *entry) openAtHome(ctx context.Context, creds Credentials) (*Session, er
 	var found *reply
 	for i := range replies {
 		r := &replies[i]
-		if r.kind == sayHave && r.id != "" && !s.isGone(r.id) && (found == nil || found.holder != found.from && r.holder == r.from) {
+		if r.kind == sayHave && r.id != "" && !s.isGone(r.id) && !e.spentHere(r.id) && (found == nil || found.holder != found.from && r.holder == r.from) {
 			found = r
 		}
 	}
@@ -179,6 +188,18 @@ func (e *entry) openAtHome(ctx context.Context, creds Credentials) (*Session, er
 		s.noIDs.Store(session.id == "")
 	}
 	return session, err
+}
+
+// errSpent is for a session that a peer lends which has not heard yet that it takes
+// no more calls.
+var errSpent = fmt.Errorf("%w: the session that another replica lends takes no more calls", ErrFull)
+
+// spentHere reports whether a session is known to take no more calls.
+func (e *entry) spentHere(id string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := e.named(id)
+	return s != nil && s.spent
 }
 
 // count takes over what peers say of their eligible calls on the session. It is
@@ -233,7 +254,10 @@ func (e *entry) settle(s *Session) error {
 	}
 	if s.id != "" {
 		if here := e.named(s.id); here != nil && here != s {
-			e.server.sessions.Add(-1) // s has no stream, and nobody has used it
+			e.server.vacate() // s has no stream, and nobody has used it
+			if here.spent {
+				return errSpent
+			}
 			e.promote(here)
 			for replica, n := range s.remote {
 				known := s.returned[replica]
@@ -262,9 +286,12 @@ func cmpHolder(known, said string) string {
 	return said
 }
 
-// promote makes a session of the entry its primary. mu is held.
+// promote makes a session of the entry its primary, unless it has been dropped
+// meanwhile. mu is held.
 func (e *entry) promote(s *Session) {
-	e.remove(s)
+	if !e.remove(s) {
+		return
+	}
 	s.adopted, s.apart = false, false
 	e.gone = ""
 	e.sessions = slices.Insert(e.sessions, 0, s)

@@ -233,7 +233,7 @@ func TestEphemeralSessionsAreNotShared(t *testing.T) {
 // What opening comes to is told as if it had been done here.
 func TestFailureAtTheHome(t *testing.T) {
 	raw := asking(t, rawserver.Settings{})
-	m := newMesh(t, raw, func(s *Settings) { s.MaxSessions = 1 }, "aa", "bb")
+	m := newMesh(t, raw, func(s *Settings) { s.MaxSessions, s.QueueTimeout = 1, 200*time.Millisecond }, "aa", "bb")
 	raw.Once(rawserver.ForMethod("initialize"), func(x *rawserver.Exchange) { x.Unauthorized(`Bearer realm="x"`) })
 	key := m.key("aa", "bb")
 	_, err := m.servers["bb"].Acquire(t.Context(), key, false, Credentials{{"Authorization", "Bearer bad"}})
@@ -251,7 +251,7 @@ func TestFailureAtTheHome(t *testing.T) {
 		t.Error("the handshake was not done with the caller's credentials")
 	}
 	s.Return(false)
-	// The home is full, and its only session in use.
+	// The home is full, its only session in use, and stays so.
 	busy := mustAcquire(t, m.servers["aa"], key, false)
 	defer busy.Return(false)
 	other := m.keyOf("other", "aa", "bb")

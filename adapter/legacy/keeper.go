@@ -3,8 +3,8 @@ package legacy
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
+	"time"
 )
 
 // A session of a channel serves the calls of one replica: nobody else hears what
@@ -36,15 +36,24 @@ func (s *Server) Settled() bool { return s.settings.Transport != TransportAuto |
 // settle learns from the home of a key how the server is spoken to, by having it
 // open the session that is needed in any case. An error is the server's.
 func (s *Server) settle(ctx context.Context, home string, key *Key, creds Credentials) error {
-	if !s.reserve() && !s.evict() {
-		return fmt.Errorf("%w: sessions.max is reached", ErrFull)
+	for began := time.Now(); ; {
+		err := s.settleOnce(ctx, home, key, creds)
+		if err == nil || !s.comesAgain(ctx, began, err) {
+			return err
+		}
 	}
-	defer s.sessions.Add(-1) // where it is lent, it is reserved anew
+}
+
+func (s *Server) settleOnce(ctx context.Context, home string, key *Key, creds Credentials) error {
+	if !s.reserve() && !s.evict() {
+		return errCrowded
+	}
+	defer s.vacate() // where it is lent, it is reserved anew
 	answer, err := s.ask(ctx, home, &parcel{kind: askLend, key: key, creds: creds.Lasting()})
 	switch {
 	case err != nil:
 	case answer.kind == sayRefused && !errors.Is(answer.err, ErrClosed):
-		return answer.err
+		return answer.refused()
 	case answer.kind == sayNoIDs && answer.flag:
 		s.speaks(TransportSSE)
 		s.settled.Store(true)

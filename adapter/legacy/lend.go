@@ -34,7 +34,7 @@ func (s *Server) lendTo(ctx context.Context, from string, p *parcel) (parcel, er
 			continue
 		}
 		if err != nil {
-			return parcel{kind: sayRefused, err: err}, nil
+			return parcel{kind: sayRefused, err: err, flag: err == errCrowded}, nil
 		}
 		if session.id == "" || ctx.Err() != nil { // nobody waits for the answer any more
 			session.Return(p.kind == askPlace)
@@ -50,6 +50,14 @@ func (s *Server) lendTo(ctx context.Context, from string, p *parcel) (parcel, er
 		}
 		return answer, nil
 	}
+}
+
+// refused returns the error of a replica that has lent nothing.
+func (p *parcel) refused() error {
+	if p.flag {
+		return crowdedThere{p.err}
+	}
+	return p.err
 }
 
 // lendNamed gives a peer a place on a session however many eligible calls are on
@@ -157,8 +165,9 @@ func (s *Session) candidates(from string, eligible bool) parcel {
 	if n == 0 && eligible {
 		s.note(from)
 	}
+	late := len(s.late) > 0
 	s.mu.Unlock()
-	answer := parcel{kind: sayWho, number: uint64(n)}
+	answer := parcel{kind: sayWho, number: uint64(n), flag: late}
 	if n == 1 {
 		answer.request = x.Position().Request
 	}

@@ -84,7 +84,7 @@ type parcel struct {
 	age      uint64 // milliseconds since creds were used
 	used     uint64 // and when that was, in Unix nanoseconds by the clock of who says it
 	pushes   bool
-	flag     bool // askWho: eligible calls only; askYours: busy; sayUsing: in use; sayNoIDs: for sessions of a channel; sayYes: and subscribed; tellMessage: passed on already
+	flag     bool // askWho: eligible calls only; askYours: busy; sayUsing: in use; sayWho: a call has ended a moment ago; sayNoIDs: for sessions of a channel; sayRefused: there is no room at the moment; sayYes: and subscribed; tellMessage: passed on already
 	closing  bool // askYours: the holder ends; sayLater: so does who was asked; tellFree, sayUsing: the session is spent
 	request  string
 	uri      string

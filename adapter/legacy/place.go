@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/holdfast-mcp/holdfast/adapter/wait"
 )
 
 // Where the server pushes its questions on the GET stream, a session can have
@@ -34,10 +36,11 @@ func (s *Session) grant(replica string) {
 	s.granted = time.Now()
 }
 
-// place asks the home for a session with a place for an eligible call. A nil
+// place asks the home for a session with a place for an eligible call, again where
+// there is no room for one at the moment. A nil
 // session and error say to look again: this replica is the home, or there is
 // none.
-func (e *entry) place(ctx context.Context, creds Credentials) (*Session, error) {
+func (e *entry) place(ctx context.Context, creds Credentials, began time.Time) (*Session, error) {
 	s := e.server
 	silent := time.Time{} // since when no home has answered
 	for pause := lookAgain; e.away(); pause = min(2*pause, 8*lookAgain) {
@@ -51,7 +54,10 @@ func (e *entry) place(ctx context.Context, creds Credentials) (*Session, error) 
 			return nil, ctx.Err()
 		case err != nil || answer.kind == sayLater || answer.kind == sayRefused && errors.Is(answer.err, ErrClosed):
 		case answer.kind == sayRefused:
-			return nil, answer.err
+			if err := answer.refused(); !s.comesAgain(ctx, began, err) {
+				return nil, err
+			}
+			continue
 		case answer.kind == sayNoIDs:
 			s.noIDs.Store(true)
 			return nil, nil
@@ -59,8 +65,11 @@ func (e *entry) place(ctx context.Context, creds Credentials) (*Session, error) 
 			return nil, fmt.Errorf("%w: replica %s does not know of places", ErrUnreachable, home)
 		default:
 			session, err := e.placedOn(&answer, home, creds)
-			if err != nil {
+			if err != nil && err != errSpent {
 				s.tell(home, &parcel{kind: tellFree, id: answer.id})
+			}
+			if s.comesAgain(ctx, began, err) {
+				continue
 			}
 			return session, err
 		}
@@ -78,15 +87,11 @@ func (e *entry) place(ctx context.Context, creds Credentials) (*Session, error) 
 }
 
 // sleep waits, unless ctx ends.
-func sleep(ctx context.Context, wait time.Duration) error {
-	t := time.NewTimer(wait)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
+func sleep(ctx context.Context, pause time.Duration) error {
+	if _, ended := wait.For(ctx.Done(), time.Now().Add(pause)); ended {
 		return ctx.Err()
 	}
+	return nil
 }
 
 // placedOn lends the session that the home has given a place on.
@@ -104,7 +109,7 @@ func (e *entry) placedOn(p *parcel, home string, creds Credentials) (*Session, e
 			var err error
 			if session, err = e.borrowed(p, home, creds); err != nil {
 				e.mu.Unlock()
-				s.sessions.Add(-1)
+				s.vacate()
 				return nil, err
 			}
 			session.adopted, session.apart = true, true // its home lends it again where it is needed
@@ -117,17 +122,21 @@ func (e *entry) placedOn(p *parcel, home string, creds Credentials) (*Session, e
 			session.places++
 		}
 		over := e.shutDown
+		spent := session != nil && session.spent
 		e.mu.Unlock()
 		if reserved {
-			s.sessions.Add(-1)
+			s.vacate()
 		}
 		switch {
+		case spent:
+			e.release(session, true) // which tells the home so
+			return nil, errSpent
 		case session != nil:
 			return session, nil
 		case over:
 			return nil, ErrClosed
 		case !s.reserve() && !s.evict():
-			return nil, fmt.Errorf("%w: sessions.max is reached", ErrFull)
+			return nil, errCrowded
 		}
 	}
 }

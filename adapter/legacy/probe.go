@@ -3,7 +3,6 @@ package legacy
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/holdfast-mcp/holdfast/adapter/jsonrpc"
 	"github.com/holdfast-mcp/holdfast/adapter/mcp"
@@ -34,58 +33,31 @@ func (s *Server) Probe(ctx context.Context, creds Credentials) (Era, error) {
 	if !s.Lends() { // a process, or told to be HTTP+SSE
 		return EraLegacy, nil
 	}
-	until := time.Now().Add(s.settings.OpenTimeout)
-	dial, cancel := context.WithDeadline(ctx, until)
+	within, cancel := context.WithTimeout(ctx, s.settings.OpenTimeout)
 	defer cancel()
-	id := []byte(`"discover-1"`)
-	text := s.appendDiscover(Text(), id)
-	defer FreeText(text)
-	p, err := s.Pass(dial, &Request{
-		ID: id, Text: text, Creds: creds, Headers: []Field{{Name: mcp.HeaderMethod, Value: mcp.MethodDiscover}},
-	})
+	result, err := s.Inquire(within, creds, []byte(`"discover-1"`), mcp.MethodDiscover, nil)
 	if err != nil {
 		return s.judge(ctx, err)
 	}
-	defer p.Finish()
-	stop := context.AfterFunc(ctx, p.Abort)
-	defer stop()
-	for {
-		a, err := p.Next(until)
-		switch {
-		case errors.Is(err, ErrDeadline) && time.Now().Before(until):
-		case err != nil:
-			return s.judge(ctx, err)
-		case a.Result != nil:
-			versions := jsonrpc.Array(jsonrpc.Get(a.Result, "supportedVersions"))
-			for versions.Next() {
-				if v, _ := jsonrpc.Unquote(versions.Value()); v == mcp.Modern {
-					return EraModern, nil
-				}
-			}
-			return EraLegacy, nil
-		case a.Error != nil:
-			if e, ok := jsonrpc.ParseError(a.Error); ok && (e.Code == mcp.CodeHeaderMismatch || e.Code == mcp.CodeMissingCapability) {
-				return EraModern, nil
-			}
-			return EraLegacy, nil
+	versions := jsonrpc.Array(jsonrpc.Get(result, "supportedVersions"))
+	for versions.Next() {
+		if v, _ := jsonrpc.Unquote(versions.Value()); v == mcp.Modern {
+			return EraModern, nil
 		}
 	}
+	return EraLegacy, nil
 }
 
-func (s *Server) appendDiscover(dst, id []byte) []byte {
-	params := append(getText(256), `{"_meta":{"`+mcp.MetaProtocolVersion+`":"`+mcp.Modern+`","`+mcp.MetaClientInfo+`":{"name":`...)
-	params = jsonrpc.AppendQuote(params, s.settings.ClientName)
-	params = append(params, `,"version":`...)
-	params = jsonrpc.AppendQuote(params, s.settings.ClientVersion)
-	params = append(params, `},"`+mcp.MetaClientCapabilities+`":{}}}`...)
-	defer putText(params)
-	return jsonrpc.AppendRequest(dst, id, mcp.MethodDiscover, params)
-}
-
-// judge decides what a probe without a message says.
+// judge decides what a probe without a result says.
 func (s *Server) judge(ctx context.Context, err error) (Era, error) {
 	var status *StatusError
+	var said *jsonrpc.Error
 	switch {
+	case errors.As(err, &said):
+		if said.Code == mcp.CodeHeaderMismatch || said.Code == mcp.CodeMissingCapability {
+			return EraModern, nil
+		}
+		return EraLegacy, nil
 	case ctx.Err() != nil:
 		return EraUnknown, ctx.Err()
 	case errors.As(err, &status) && status.Unauthorized():
@@ -96,8 +68,10 @@ func (s *Server) judge(ctx context.Context, err error) (Era, error) {
 			return EraUnknown, nil
 		}
 		return EraLegacy, nil
-	case errors.Is(err, ErrUnreachable), errors.Is(err, ErrDeadline):
+	case errors.Is(err, ErrUnreachable):
 		return EraUnknown, err
+	case errors.Is(err, context.DeadlineExceeded): // its own, for ctx has not ended
+		return EraUnknown, ErrDeadline
 	case errors.Is(err, ErrMalformed):
 		return EraLegacy, nil
 	}

@@ -181,7 +181,8 @@ func (s *Session) attributeAmong(x *Exchange, m *jsonrpc.Message) {
 	replies := s.server.askAll(ctx, &parcel{kind: askWho, id: s.id, flag: true})
 	only, candidates := s.candidate(true, x)
 	there := elected(replies)
-	s.decide(x, m, only, there, candidates+total(replies))
+	late := s.asksLate(m.Method) || m.Method != mcp.MethodRootsList && slices.ContainsFunc(replies, func(r reply) bool { return r.kind == sayWho && r.flag })
+	s.decide(x, m, only, there, candidates+total(replies), late)
 }
 
 // logAmong gives a log message on the GET stream to the one call in all that it

@@ -30,6 +30,18 @@ func (x *Exchange) Position() Position {
 	return p
 }
 
+// Settled reports whether the sink has had all that came before Position, when that
+// is asked first, with a lock held that Receive takes.
+func (x *Exchange) Settled() bool { return !x.delivering.Load() }
+
+// Before returns the event id of Position before the last message, "" where none is
+// known: from there that message comes again.
+func (x *Exchange) Before() string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return string(x.before)
+}
+
 // resumption is what only an exchange has that goes on with another's stream.
 type resumption struct {
 	began   time.Time
@@ -158,17 +170,27 @@ func (x *Exchange) Release() bool {
 	x.session.mu.Lock()
 	x.session.let = true // what comes for it on the GET stream may be another replica's
 	x.session.mu.Unlock()
+	x.mu.Lock()
+	if x.conn != nil {
+		x.session.server.endpoint.partings.part(x.conn, time.Now())
+	}
+	x.mu.Unlock()
 	x.interrupt()
 	x.vacate()
 	return true
 }
 
+// Renew has a stream opened anew from where it stands, if it can be: somebody else
+// may have opened it meanwhile, and some servers say nothing on a connection then
+// that is not the newest. It may be called while the exchange is being driven.
+func (x *Exchange) Renew() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.lastID != nil && x.conn != nil {
+		x.conn.close() // which the driver takes for broken
+	}
+}
+
 // Hold keeps a lent session from ending while somebody may still want to come
 // back to it. Return, with false, undoes it.
 func (s *Session) Hold() { s.entry.hold(s) }
-
-// CancelRequest is Exchange.Cancel for a request that no exchange is in flight
-// for, given as in Position.
-func (s *Session) CancelRequest(creds Credentials, request, reason string) {
-	s.cancel(creds, jsonrpc.AppendQuote(nil, request), reason)
-}

@@ -202,7 +202,7 @@ func TestForeignIDsFindTheirCall(t *testing.T) {
 		t.Errorf("got %+v, want progress", m)
 	}
 	x.Cancel("enough")
-	s.CancelRequest(nil, "cc-9", "expired")
+	s.PostLater(nil, AppendCancelled(Text(), "cc-9", "expired"))
 	raw.WaitCount(mcp.NotifyCancelled, 2)
 	if ids := raw.Cancelled(); string(ids[0]) != `"aa-7"` || string(ids[1]) != `"cc-9"` {
 		t.Errorf("cancelled: %s", ids)

@@ -28,6 +28,7 @@ func (s *Session) route(x *Exchange, m *jsonrpc.Message, borrowed bool) {
 	case m.IsResponse():
 		y := s.find(m.ID)
 		if y == nil {
+			s.answeredLate(m.ID)
 			s.forward(m.ID, m)
 			return
 		}
@@ -93,7 +94,7 @@ func (s *Session) attribute(x *Exchange, m *jsonrpc.Message) {
 	switch {
 	case !s.reach():
 		only, candidates := s.candidate(true, x)
-		s.decide(x, m, only, nil, candidates)
+		s.decide(x, m, only, nil, candidates, s.asksLate(m.Method))
 	case x == nil:
 		s.attributeAmong(x, m) // in order with what follows on the GET stream
 	default:
@@ -119,8 +120,13 @@ func (s *Session) onlyAskable() (only *Exchange) {
 }
 
 // decide gives an input request to the one call that it can be for, of this
-// replica or of a peer.
-func (s *Session) decide(x *Exchange, m *jsonrpc.Message, only *Exchange, there *reply, candidates int) {
+// replica or of a peer. late says that one has ended which it may be for.
+func (s *Session) decide(x *Exchange, m *jsonrpc.Message, only *Exchange, there *reply, candidates int, late bool) {
+	if candidates == 0 && late {
+		s.refuse(m, jsonrpc.CodeInternal, "the call that the request could belong to has ended")
+		s.entry.spend(s)
+		return
+	}
 	if candidates == 0 {
 		if !s.keepOrphan(x, m) { // a call came meanwhile
 			s.attribute(x, m)

@@ -57,6 +57,7 @@ type Server struct {
 	settled     atomic.Bool  // whether it does is known
 	sessions    atomic.Int64 // open or opening
 	attributing atomic.Int64 // input requests whose calls are looked for in the background
+	asking      atomic.Int64 // calls that wait to ask for room again
 	delivering  atomic.Int64 // responses on their way to peers
 
 	info       atomic.Pointer[Info] // of the newest session
@@ -68,6 +69,8 @@ type Server struct {
 	knownMu sync.Mutex
 	byID    map[string]*Session  // sessions with an id, with Settings.Peers
 	goneIDs map[string]time.Time // sessions that the server has said not to know, with Settings.Peers: when it did
+
+	crowd crowd // who wait for room for a session
 
 	mu      sync.Mutex
 	entries map[string]*entry
@@ -115,7 +118,7 @@ func (s *Server) Sessions() int {
 	}
 	for _, e := range s.all() {
 		e.mu.Lock()
-		if e.first != nil && !e.first.asHome && e.shares() {
+		if e.first != nil && e.first.turn == nil && !e.first.asHome && e.shares() {
 			n--
 		}
 		for _, list := range [...][]*Session{e.sessions, e.adopted} {
@@ -275,6 +278,7 @@ func (s *Server) janitor() {
 			return
 		case now := <-tick.C:
 			s.endpoint.expire(now)
+			s.relieve()
 			for _, e := range s.all() {
 				e.expire(now)
 				if s.settings.Peers != nil {
@@ -329,7 +333,7 @@ func (s *Server) Close(ctx context.Context) {
 				defer closing.Done()
 				defer func() { <-limit }()
 				session.close(ctx, !s.endElsewhere(ctx, session))
-				s.sessions.Add(-1)
+				s.vacate()
 			}()
 		}
 	}

@@ -55,6 +55,8 @@ type Session struct {
 	// Guarded by entry.mu.
 	users    int // exchanges and listeners
 	eligible int // of them, exchanges that may be asked something
+	ended    int // eligible calls that have ended without a response a moment ago, see awaitLate
+	held     int // of eligible, those that were cancelled a moment ago, see holdLate
 	lastUse  time.Time
 	adopted  bool                // it serves calls that began elsewhere or earlier, and no others
 	apart    bool                // and will serve no others: another session is the key's
@@ -77,8 +79,9 @@ type Session struct {
 
 	mu        sync.Mutex
 	calls     map[uint64]*Exchange
-	foreign   map[string]*Exchange // of calls, those whose id another replica has made, or that have another
-	expecting map[Sink]struct{}    // who wants to hear of interactions that are over
+	late      map[uint64]chan struct{} // of calls that have ended without a response: closed when that comes
+	foreign   map[string]*Exchange     // of calls, those whose id another replica has made, or that have another
+	expecting map[Sink]struct{}        // who wants to hear of interactions that are over
 	listeners map[Listener]struct{}
 	topics    map[string]*topic
 	orphans   []Orphan
@@ -144,8 +147,15 @@ func (s *Session) Return(eligible bool) { s.entry.release(s, eligible) }
 
 // release gives the exchange's place on the session back.
 func (s *Session) release(x *Exchange) {
-	if x.eligible && s.entry.key.Shared && !x.settled.Load() {
+	switch {
+	case !x.eligible || x.settled.Load() || s.entry.key.Ephemeral:
+	case s.entry.key.Shared:
 		s.entry.spend(s)
+	case s.channel != nil:
+		s.awaitLate(x)
+	case x.cancelled.Load() && s.server.pushes.Load():
+		s.holdLate(x)
+		return
 	}
 	s.entry.release(s, x.eligible)
 }

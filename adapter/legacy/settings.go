@@ -37,7 +37,8 @@ type Settings struct {
 	IdleTTL      time.Duration // a session without a use is deleted after this
 	Queue        int           // calls that may wait for a session of one key
 	QueueTimeout time.Duration
-	MaxOrphans   int // input requests of one session that wait for a call
+	CancelWait   time.Duration // that a server may take to stop a cancelled call, if it is less than half of QueueTimeout
+	MaxOrphans   int           // input requests of one session that wait for a call
 	OrphanTTL    time.Duration
 	ToolsTTL     time.Duration // how long what tools/list said is believed
 

@@ -18,7 +18,7 @@ func testSettings(url string) Settings {
 		MaxMessage: 1 << 20, MaxLine: 1 << 20, MaxDepth: 100, MaxIdleConns: 100, IdleConnTTL: time.Minute,
 		RetryMin: time.Millisecond, RetryMax: 10 * time.Millisecond, MaxResumes: 3,
 		MaxSessions: 100, MaxPerKey: 10, IdleTTL: time.Hour, Queue: 100, QueueTimeout: 10 * time.Second,
-		MaxOrphans: 4, OrphanTTL: time.Hour, ToolsTTL: time.Hour,
+		CancelWait: 2 * time.Second, MaxOrphans: 4, OrphanTTL: time.Hour, ToolsTTL: time.Hour,
 		ClientName: "holdfast", ClientVersion: "test", IDPrefix: "r1",
 	}
 }

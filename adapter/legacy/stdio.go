@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-mcp/holdfast/adapter/legacy/child"
+	"github.com/holdfast-mcp/holdfast/adapter/lines"
 )
 
 // pipes is the channel to a process of the session's own. Spec 2025-11-25,
@@ -39,7 +40,7 @@ func (p *pipes) read() error {
 	s := p.session
 	for {
 		line, err := p.process.Next()
-		var long *child.LongLine
+		var long *lines.TooLong
 		switch {
 		case err == nil:
 			s.take(line)

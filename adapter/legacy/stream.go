@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -16,9 +17,10 @@ import (
 type stream struct {
 	session *Session
 
-	mu          sync.Mutex // guards conn against interrupt, and lastID against Position: their one writer reads without
+	mu          sync.Mutex // guards conn against interrupt, and lastID and before against Position: their one writer reads without
 	conn        *conn
 	lastID      []byte // last event id, or nil
+	before      []byte // the one before the last event that had data, or empty
 	interrupted bool
 	headDue     bool          // reopen has asked for the stream, whose head has not been read; the driver's own
 	pausing     chan struct{} // closed by interrupt while reopen waits; else nil
@@ -30,6 +32,8 @@ type stream struct {
 	retry   time.Duration // the server's retry field; zero: none was sent
 	resumes int           // attempts since the last event
 	opened  time.Time     // when reopen last opened it
+
+	delivering atomic.Bool // the last event id is of an event that is being delivered
 }
 
 // begin makes the decoder ready for a new body.
@@ -45,6 +49,7 @@ func (s *stream) begin() {
 //
 // Hot: once per event.
 func (s *stream) event() ([]byte, error) {
+	s.delivering.Store(false)
 	for {
 		if len(s.rest) == 0 {
 			s.sse.release()
@@ -66,6 +71,10 @@ func (s *stream) event() ([]byte, error) {
 			continue
 		}
 		s.resumes = 0
+		s.delivering.Store(len(ev.Data) > 0)
+		if len(ev.Data) > 0 && s.lastID != nil {
+			s.setBefore()
+		}
 		if ev.HasID {
 			s.setLastID(ev.ID)
 		}
@@ -77,6 +86,12 @@ func (s *stream) event() ([]byte, error) {
 			return ev.Data, nil
 		}
 	}
+}
+
+func (s *stream) setBefore() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.before = append(s.before[:0], s.lastID...)
 }
 
 // setLastID: an empty id takes the one before back, and there is nothing to go

@@ -1,21 +1,11 @@
 package legacy
 
-import (
-	"sync"
-	"time"
-)
+import "sync"
 
 // texts holds byte slices that messages and requests are built in. What grew
 // beyond maxPooled is left to the garbage collector, so that one large result
 // does not stay in memory for good.
 var texts = sync.Pool{New: func() any { b := make([]byte, 0, 1024); return &b }}
-
-// timers are stopped.
-var timers = sync.Pool{New: func() any {
-	t := time.NewTimer(time.Hour)
-	t.Stop()
-	return t
-}}
 
 const maxPooled = 64 << 10
 

@@ -62,8 +62,15 @@ func (s *Session) Rules(tool []byte) (rules []mcp.ParamRule, known bool) {
 // Harmless reports whether the tool is known to be read-only or idempotent, so
 // that it may run twice: spec 2025-11-25, server/tools, "ToolAnnotations". The
 // annotations are the server's word, and were read with the header rules.
-func (s *Session) Harmless(tool []byte) bool {
-	t := &s.entry.tools
+func (s *Session) Harmless(tool []byte) bool { return s.entry.tools.isHarmless(tool) }
+
+// Harmless is what the sessions of a key say, as far as there are any.
+func (s *Server) Harmless(key *Key, tool []byte) bool {
+	e := s.existing(key)
+	return e != nil && e.tools.isHarmless(tool)
+}
+
+func (t *tools) isHarmless(tool []byte) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	_, ok := t.harmless[string(tool)]

@@ -57,13 +57,13 @@ func ParseCapabilities(raw []byte) (*Capabilities, error) {
 
 // legacyCapabilities leaves out what must not reach a legacy server (see
 // differences): its own tasks, and the extension that replaces them, which a
-// modern client speaks; and that it would be told when the roots change.
+// modern client speaks; what a proposal has for the client's way to us; and that it would be told when the roots change.
 func legacyCapabilities(raw []byte) ([]byte, error) {
 	text := []byte{'{'}
 	for c := jsonrpc.Object(raw); c.Next(); {
 		value := c.Value()
 		switch string(c.Name()) {
-		case "tasks":
+		case "tasks", CapabilityResumable:
 			continue
 		case "roots":
 			value = without(value, "listChanged")
@@ -106,6 +106,33 @@ func (c *Capabilities) Declared() []byte {
 func without(object []byte, name string) []byte {
 	out := jsonrpc.AppendMembers([]byte{'{'}, object, func(n []byte) bool { return string(n) == name })
 	return append(out, '}')
+}
+
+// Bits are what the client can be asked, short enough to be kept anywhere.
+func (c *Capabilities) Bits() (bits byte) {
+	for i, has := range [...]bool{c.Form, c.URL, c.Sampling, c.SamplingTools, c.Roots} {
+		if has {
+			bits |= 1 << i
+		}
+	}
+	return bits
+}
+
+// CapabilitiesOf are capabilities that have these Bits, as a client declares them.
+// Unknown bits count for nothing.
+func CapabilitiesOf(bits byte) []byte {
+	elicitation := [...]string{"", `"elicitation":{},`, `"elicitation":{"url":{}},`, `"elicitation":{"form":{},"url":{}},`}
+	out := append([]byte{'{'}, elicitation[bits&3]...)
+	switch {
+	case bits&(1<<3) != 0:
+		out = append(out, `"sampling":{"tools":{}},`...)
+	case bits&(1<<2) != 0:
+		out = append(out, `"sampling":{},`...)
+	}
+	if bits&(1<<4) != 0 {
+		out = append(out, `"roots":{},`...)
+	}
+	return append(bytes.TrimSuffix(out, []byte{','}), '}')
 }
 
 // Any reports whether the client can be asked anything at all.

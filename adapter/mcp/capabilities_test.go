@@ -45,6 +45,23 @@ func TestParseCapabilities(t *testing.T) {
 	}
 }
 
+func TestCapabilitiesHaveBits(t *testing.T) {
+	for _, raw := range []string{`{}`, `{"elicitation":{}}`, `{"elicitation":{"url":{}}}`, `{"elicitation":{"form":{},"url":{}},"roots":{},"sampling":{"tools":{}}}`, `{"sampling":{}}`, `{"roots":{}}`} {
+		c, err := ParseCapabilities([]byte(raw))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := ParseCapabilities(CapabilitiesOf(c.Bits())); err != nil || *got != *c {
+			t.Errorf("%s came back as %+v, %v", raw, got, err)
+		}
+	}
+	for bits := range 256 {
+		if c, err := ParseCapabilities(CapabilitiesOf(byte(bits))); err != nil || bits < 1<<5 && c.Bits()&^(1<<2) != byte(bits)&^(1<<2) {
+			t.Errorf("bits %b: %+v, %v", bits, c, err)
+		}
+	}
+}
+
 // Sessions are pooled by what clients declare, not by how they spell it.
 func TestCapabilitiesHaveOneText(t *testing.T) {
 	const want = `{"elicitation":{"form":{},"url":{}},"roots":{},"sampling":{}}`

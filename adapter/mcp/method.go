@@ -6,6 +6,7 @@ type Traits struct {
 	Eligible  bool   // may be answered with input_required (spec, basic/patterns/mrtr, "Supported Requests")
 	Cacheable bool   // its result carries ttlMs and cacheScope (spec, server/utilities/caching)
 	Harmless  bool   // running it twice changes nothing
+	Task      bool   // it is about a task: extension io.modelcontextprotocol/tasks
 	NameField string // the member of params that the Mcp-Name header mirrors, or ""
 	Needs     string // the server capability that it belongs to, or ""
 }
@@ -32,6 +33,8 @@ func MethodTraits(method string) Traits {
 		return Traits{Known: true, Harmless: true, Needs: "completions"}
 	case MethodListen:
 		return Traits{Known: true, Harmless: true}
+	case MethodTaskGet, MethodTaskUpdate, MethodTaskCancel:
+		return Traits{Known: true, Task: true, NameField: "taskId"}
 	}
 	return Traits{}
 }

@@ -12,6 +12,7 @@ const (
 	MethodResourcesRead     = "resources/read"
 	MethodComplete          = "completion/complete"
 	MethodListen            = "subscriptions/listen"
+	MethodTaskUpdate        = "tasks/update" // extension io.modelcontextprotocol/tasks, beside tasks/get and tasks/cancel
 )
 
 // Methods that only legacy revisions have, and input requests, which legacy
@@ -28,6 +29,25 @@ const (
 	MethodTaskGet       = "tasks/get"
 	MethodTaskResult    = "tasks/result"
 	MethodTaskCancel    = "tasks/cancel"
+	MethodTaskInput     = "tasks/input_response" // of the draft of SEP-2322
+)
+
+// Methods of proposals (package dialect).
+const (
+	MethodCallSaga   = "tools/callSaga"
+	MethodResumeSaga = "tools/resumeSaga"
+
+	// Of the dialect resumable: "Transport-agnostic Resumable Requests".
+	MethodResume       = "requests/resume"
+	MethodStatus       = "requests/getStatus"
+	NotifyResumePolicy = "notifications/requests/resumePolicy"
+	// CapabilityResumable is what its clients declare.
+	CapabilityResumable = "resumableRequests"
+
+	// No client sends these: they stand for a response, and for
+	// notifications/cancelled, about a request that it follows.
+	MethodAnswer = "requests/answer"
+	MethodCancel = "requests/cancel"
 )
 
 // Notifications.
@@ -40,6 +60,7 @@ const (
 	NotifyPromptsChanged       = "notifications/prompts/list_changed"
 	NotifyResourcesChanged     = "notifications/resources/list_changed"
 	NotifyResourceUpdated      = "notifications/resources/updated"
+	NotifyTask                 = "notifications/tasks" // extension io.modelcontextprotocol/tasks
 	NotifyAcknowledged         = "notifications/subscriptions/acknowledged"
 	NotifyElicitationCompleted = "notifications/elicitation/complete" // legacy, 2025-11-25
 	NotifyTaskStatus           = "notifications/tasks/status"         // likewise
@@ -60,6 +81,9 @@ const (
 	// MetaKeyHint is where a legacy server may name the input request key that
 	// its question should get (design.md, "Words": input request).
 	MetaKeyHint = "dev.holdfast/key"
+	// ExtensionDialects is the capability under which server/discover names the
+	// dialects that are spoken beside the revision's own form.
+	ExtensionDialects = "dev.holdfast/dialects"
 )
 
 // HTTP headers, in the spelling that fasthttp's normalisation produces.
@@ -70,6 +94,7 @@ const (
 	HeaderSessionID       = "Mcp-Session-Id" // legacy only
 	HeaderParamPrefix     = "Mcp-Param-"
 	HeaderLastEventID     = "Last-Event-Id"
+	HeaderDialect         = "Holdfast-Dialect" // of our own
 )
 
 // Revisions of the protocol, oldest first.

@@ -61,11 +61,17 @@ type Answer struct {
 	Method Kind
 	Digest [16]byte // of the question's method and params
 	Hinted bool     // the server named the key
-	Value  []byte   // raw JSON object
+	Failed bool     // the answer was an error
+	Value  []byte   // raw JSON object; it is not sealed where it is brought
+
+	// Brought says that the client brings the value with every round. Sum is what
+	// it is told by.
+	Brought bool
+	Sum     [16]byte
 }
 
 func (a Answer) invalid() bool {
-	return a.Method >= kinds || len(a.Key) > MaxKey || !isObject(a.Value)
+	return a.Method >= kinds || len(a.Key) > MaxKey || !a.Brought && !isObject(a.Value)
 }
 
 // isObject looks at the brackets only: what is between them was read as JSON

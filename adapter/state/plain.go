@@ -11,16 +11,21 @@ import (
 //   - Call, Principal, Request;
 //   - one byte: the revision's index, and a bit each for Cut, Released, Endpoint,
 //     Foreign, and whether there is a Task;
+//   - with Born or Params: the byte has no revision but flagMore, and another one
+//     follows that has it, and a bit for each;
 //   - with Endpoint: its length and text; with Foreign: the length of Inner and
 //     Inner;
+//   - with Born: varints Born and Away, and the byte Caps;
 //   - varints: Round, Expires (zigzag), Ran, Asked, the lengths of Owner,
 //     Upstream and the rest of Position, how many inputs and answers there are,
 //     and how long the JSON objects are together;
-//   - the texts that the lengths are of, and Task, if any, after its length;
+//   - the texts that the lengths are of; Task, if any, after its length; Method, if any, after its
+//     length, and the length of Params;
 //   - each input: kind and Hinted in one byte, Digest, then Key and ID, each
 //     after its length, and the length of Params;
-//   - each answer: the same without ID, and with the length of Value;
-//   - the JSON objects: Params of the inputs, Value of the answers.
+//   - each answer: the same without ID, with Failed and Brought in the first byte, and with the
+//     length of Value or, where it is brought, Sum;
+//   - the JSON objects: Params, Params of the inputs, Value of the answers.
 //
 // A token has exactly one plain form: varints are the shortest, and nothing is
 // missing or left over. The objects come last, so that what is before them is
@@ -32,7 +37,15 @@ const (
 	flagTask     = 1 << 5
 	flagEndpoint = 1 << 6
 	flagForeign  = 1 << 7
-	flagsKnown   = flagRevision | flagCut | flagReleased | flagTask | flagEndpoint | flagForeign
+
+	flagMore   = flagRevision // in place of the revision: more flags follow, and it is among them
+	flagBorn   = 1 << 3
+	flagParams = 1 << 4
+	moreKnown  = flagRevision | flagBorn | flagParams
+
+	// In the first byte of an answer, beside its kind.
+	flagFailed  = 1 << 7
+	flagBrought = 1 << 6
 
 	// minEntry is the length of an answer whose texts are empty; inputs are longer.
 	minEntry = 1 + 16 + 1 + 1
@@ -42,7 +55,8 @@ func (t *Token) appendPlain(dst []byte) []byte {
 	dst = append(dst, t.Call[:]...)
 	dst = append(dst, t.Principal[:]...)
 	dst = append(dst, t.Request[:]...)
-	flags := byte(revisionOf(t.Position.Version))
+	revision := byte(revisionOf(t.Position.Version))
+	var flags byte
 	if t.Cut {
 		flags |= flagCut
 	}
@@ -58,6 +72,19 @@ func (t *Token) appendPlain(dst []byte) []byte {
 	if t.Foreign {
 		flags |= flagForeign
 	}
+	var more byte
+	if t.Born != 0 {
+		more |= flagBorn
+	}
+	if t.Params != nil {
+		more |= flagParams
+	}
+	if more != 0 {
+		dst = append(dst, flags|flagMore)
+		flags = revision | more
+	} else {
+		flags |= revision
+	}
 	dst = append(dst, flags)
 	if t.Endpoint != "" {
 		dst = binary.AppendUvarint(dst, uint64(len(t.Endpoint)))
@@ -66,6 +93,10 @@ func (t *Token) appendPlain(dst []byte) []byte {
 	if t.Foreign {
 		dst = binary.AppendUvarint(dst, uint64(len(t.Inner)))
 		dst = append(dst, t.Inner...)
+	}
+	if t.Born != 0 {
+		dst = binary.AppendUvarint(dst, uint64(t.Born))
+		dst = append(binary.AppendUvarint(dst, uint64(t.Away)), t.Caps)
 	}
 	dst = binary.AppendUvarint(dst, uint64(t.Round))
 	dst = binary.AppendVarint(dst, t.Expires)
@@ -79,12 +110,12 @@ func (t *Token) appendPlain(dst []byte) []byte {
 	}
 	dst = binary.AppendUvarint(dst, uint64(len(t.Inputs)))
 	dst = binary.AppendUvarint(dst, uint64(len(t.Transcript)))
-	objects := 0
+	objects := len(t.Params)
 	for i := range t.Inputs {
 		objects += len(t.Inputs[i].Params)
 	}
 	for i := range t.Transcript {
-		objects += len(t.Transcript[i].Value)
+		objects += len(t.Transcript[i].sealed())
 	}
 	dst = binary.AppendUvarint(dst, uint64(objects))
 	for _, s := range texts {
@@ -94,6 +125,11 @@ func (t *Token) appendPlain(dst []byte) []byte {
 		dst = binary.AppendUvarint(dst, uint64(len(t.Task)))
 		dst = append(dst, t.Task...)
 	}
+	if t.Params != nil {
+		dst = binary.AppendUvarint(dst, uint64(len(t.Method)))
+		dst = append(dst, t.Method...)
+		dst = binary.AppendUvarint(dst, uint64(len(t.Params)))
+	}
 	for i := range t.Inputs {
 		q := &t.Inputs[i]
 		dst = appendEntry(dst, q.Method, q.Hinted, &q.Digest, q.Key)
@@ -102,17 +138,34 @@ func (t *Token) appendPlain(dst []byte) []byte {
 		dst = binary.AppendUvarint(dst, uint64(len(q.Params)))
 	}
 	for i := range t.Transcript {
-		a := &t.Transcript[i]
+		a, head := &t.Transcript[i], len(dst)
 		dst = appendEntry(dst, a.Method, a.Hinted, &a.Digest, a.Key)
+		if a.Failed {
+			dst[head] |= flagFailed
+		}
+		if a.Brought {
+			dst[head] |= flagBrought
+			dst = append(dst, a.Sum[:]...)
+			continue
+		}
 		dst = binary.AppendUvarint(dst, uint64(len(a.Value)))
 	}
+	dst = append(dst, t.Params...)
 	for i := range t.Inputs {
 		dst = append(dst, t.Inputs[i].Params...)
 	}
 	for i := range t.Transcript {
-		dst = append(dst, t.Transcript[i].Value...)
+		dst = append(dst, t.Transcript[i].sealed()...)
 	}
 	return dst
+}
+
+// sealed is the value, where a token carries it.
+func (a *Answer) sealed() []byte {
+	if a.Brought {
+		return nil
+	}
+	return a.Value
 }
 
 func appendEntry(dst []byte, k Kind, hinted bool, digest *[16]byte, key string) []byte {
@@ -134,6 +187,13 @@ func (t *Token) readPlain(b []byte) bool {
 	r.digest(&t.Principal)
 	r.digest(&t.Request)
 	flags := r.byte()
+	revision, more := flags&flagRevision, byte(0)
+	if revision == flagMore {
+		more = r.byte()
+		if revision = more & flagRevision; more&^flagRevision == 0 || more&^moreKnown != 0 {
+			return false
+		}
+	}
 	t.Endpoint, t.Foreign, t.Inner = "", flags&flagForeign != 0, nil
 	if flags&flagEndpoint != 0 {
 		if t.Endpoint = string(r.take(r.uvarint())); t.Endpoint == "" {
@@ -145,10 +205,22 @@ func (t *Token) readPlain(b []byte) bool {
 			t.Inner = bytes.Clone(inner)
 		}
 	}
+	t.Born, t.Away, t.Caps = 0, 0, 0
+	if more&flagBorn != 0 {
+		born := r.uvarint()
+		if born == 0 || born > math.MaxInt64 {
+			return false
+		}
+		away := r.uvarint()
+		if away > math.MaxUint32 {
+			return false
+		}
+		t.Born, t.Away, t.Caps = int64(born), uint32(away), r.byte()
+	}
 	var n [14]uint64
 	r.uvarints(n[:])
 	round, zigzag, ran, asked, texts, inputs, answers, size := n[0], n[1], n[2], n[3:6], n[6:11], n[11], n[12], n[13]
-	if r.bad || flags&^flagsKnown != 0 || int(flags&flagRevision) >= len(revisions) ||
+	if r.bad || int(revision) >= len(revisions) ||
 		max(round, ran, asked[Elicitation], asked[Sampling], asked[Roots]) > math.MaxUint32 ||
 		inputs > MaxInputs || answers > MaxTranscript || size > uint64(len(r.b)) {
 		return false
@@ -163,7 +235,7 @@ func (t *Token) readPlain(b []byte) bool {
 	for i := range t.Asked {
 		t.Asked[i] = uint32(asked[i])
 	}
-	t.Position.Version = revisions[flags&flagRevision]
+	t.Position.Version = revisions[revision]
 	t.Cut, t.Released = flags&flagCut != 0, flags&flagReleased != 0
 
 	if size > 0 {
@@ -175,6 +247,12 @@ func (t *Token) readPlain(b []byte) bool {
 	t.Position.Session, t.Position.Event, t.Position.Request = r.string(texts[2]), r.string(texts[3]), r.string(texts[4])
 	if t.Task = ""; flags&flagTask != 0 {
 		if t.Task = r.string(r.uvarint()); t.Task == "" {
+			return false
+		}
+	}
+	if t.Method, t.Params = "", nil; more&flagParams != 0 {
+		t.Method = r.string(r.uvarint())
+		if t.Params = r.object(r.uvarint()); t.Params == nil {
 			return false
 		}
 	}
@@ -191,7 +269,7 @@ func (t *Token) readInputs(r *reader, n int) {
 	t.Inputs = make([]Question, n)
 	for i := range t.Inputs {
 		q := &t.Inputs[i]
-		q.Method, q.Hinted = r.kind()
+		q.Method, q.Hinted = kindOf(r.byte())
 		r.digest(&q.Digest)
 		q.Key = r.string(r.uvarint())
 		q.ID = r.string(r.uvarint())
@@ -203,9 +281,15 @@ func (t *Token) readTranscript(r *reader, n int) {
 	t.Transcript = make([]Answer, n)
 	for i := range t.Transcript {
 		a := &t.Transcript[i]
-		a.Method, a.Hinted = r.kind()
+		head := r.byte()
+		a.Failed, a.Brought = head&flagFailed != 0, head&flagBrought != 0
+		a.Method, a.Hinted = kindOf(head &^ (flagFailed | flagBrought))
 		r.digest(&a.Digest)
 		a.Key = r.string(r.uvarint())
+		if a.Brought {
+			r.digest(&a.Sum)
+			continue
+		}
 		a.Value = r.object(r.uvarint())
 	}
 }
@@ -250,10 +334,7 @@ func (r *reader) take(n uint64) []byte {
 	return part
 }
 
-func (r *reader) kind() (Kind, bool) {
-	head := r.byte()
-	return Kind(head >> 1), head&1 != 0
-}
+func kindOf(head byte) (k Kind, hinted bool) { return Kind(head >> 1), head&1 != 0 }
 
 func (r *reader) uvarint() uint64 {
 	v, n := binary.Uvarint(r.b)

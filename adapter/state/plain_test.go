@@ -33,7 +33,10 @@ func parked() *Token {
 	t.Transcript = []Answer{
 		{Key: "elicitation-1", Method: Elicitation, Digest: [16]byte{4}, Value: []byte(`{"action":"accept","content":{"colour":"red"}}`)},
 		{Key: "size", Method: Elicitation, Digest: [16]byte{5}, Hinted: true, Value: []byte(`{"action":"decline"}`)},
+		{Key: "sampling-1", Method: Sampling, Digest: [16]byte{6}, Failed: true, Value: []byte(`{"code":-1,"message":"no"}`)},
+		{Key: "roots-9", Method: Roots, Digest: [16]byte{7}, Failed: true, Brought: true, Sum: [16]byte{8, 15: 9}},
 	}
+	t.Method, t.Params = mcp.MethodToolsCall, []byte(`{"name":"t","arguments":{"a":1}}`)
 	t.Cut, t.Released = true, true
 	return t
 }
@@ -94,10 +97,29 @@ func anyToken(wild bool) *rapid.Generator[*Token] {
 			})
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "answers") {
-			tok.Transcript = append(tok.Transcript, Answer{
+			a := Answer{
 				Key: text("key", MaxKey), Method: kind.Draw(t, "kind"), Digest: digest(),
-				Hinted: rapid.Bool().Draw(t, "hinted"), Value: []byte(open + text("value", 60) + end),
-			})
+				Hinted: rapid.Bool().Draw(t, "hinted"), Failed: rapid.Bool().Draw(t, "failed"), Brought: rapid.Bool().Draw(t, "brought"),
+			}
+			if a.Brought {
+				a.Sum = digest()
+			} else {
+				a.Value = []byte(open + text("value", 60) + end)
+			}
+			tok.Transcript = append(tok.Transcript, a)
+		}
+		if rapid.Bool().Draw(t, "a handle") {
+			tok.Born = rapid.Int64Range(1, math.MaxInt64).Draw(t, "born")
+			tok.Away, tok.Caps = rapid.Uint32().Draw(t, "away"), rapid.Byte().Draw(t, "caps")
+		}
+		if rapid.Bool().Draw(t, "carried") {
+			tok.Method, tok.Params = "m"+text("method", MaxMethod-1), []byte(open+text("request", 60)+end)
+			if wild {
+				tok.Method = rapid.SampledFrom([]string{tok.Method, ""}).Draw(t, "no method")
+			}
+			if len(tok.Params) == 0 {
+				tok.Params = []byte("[")
+			}
 		}
 		return tok
 	})

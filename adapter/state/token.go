@@ -37,6 +37,21 @@ type Token struct {
 	Inner   []byte
 
 	Released bool // the stream was let go on purpose (calls.release_after): the retry takes over
+
+	// Born is when a call became one that outlives its client's connections, in
+	// Unix milliseconds. Nonzero: the token is that call's handle, the same for all
+	// of its life, and no request state.
+	Born int64
+	// Away, of a handle, is for how many seconds the client of the call may be
+	// away that follows it; zero: none does.
+	Away uint32
+	// Caps, of a handle, is what the client declared that began the call, as
+	// mcp.Capabilities.Bits has it: whoever asks after the call may declare less.
+	Caps byte
+
+	// The original request, for a client that does not send it again; else none.
+	Method string
+	Params []byte // raw JSON object, or nil
 }
 
 // Position is where a call stands upstream: what it takes to go on with its
@@ -59,17 +74,26 @@ const (
 	MaxTask       = 1 << 10 // bytes of Task
 	MaxKey        = 256     // bytes of a Question's or Answer's Key
 	MaxID         = 1 << 10 // bytes of a Question's ID
-	MaxObject     = 1 << 20 // bytes of a Question's Params or an Answer's Value
+	MaxObject     = 1 << 20 // bytes of a Question's Params, an Answer's Value or Params
+	MaxMethod     = 64      // bytes of Method
 )
 
 // Valid reports whether Open takes the token once it is sealed: whether all that
 // servers and clients had a say in is within the limits and of a known kind. A
 // token that is not valid is so without Position, Inputs and Transcript.
 func (t *Token) Valid() bool {
-	return t.Position.valid() && (t.Task == "" || isString(t.Task)) &&
+	return t.Position.valid() && (t.Task == "" || isString(t.Task)) && t.carries() &&
 		len(t.Inputs) <= MaxInputs && len(t.Transcript) <= MaxTranscript &&
 		!slices.ContainsFunc(t.Inputs, Question.invalid) &&
 		!slices.ContainsFunc(t.Transcript, Answer.invalid)
+}
+
+// carries reports whether there is a whole request, or none.
+func (t *Token) carries() bool {
+	if t.Params == nil {
+		return t.Method == ""
+	}
+	return isObject(t.Params) && t.Method != "" && len(t.Method) <= MaxMethod
 }
 
 // valid: session and event go out as HTTP headers, the request id between the

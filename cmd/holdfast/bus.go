@@ -137,14 +137,26 @@ func (l *link) Live() []string {
 
 // Staying implements adapter.Bus.
 func (l *link) Staying() []string {
-	var ids []string
+	return l.peers(func(r adapter.Report) bool { return !r.Leaving })
+}
+
+// Serving implements adapter.Bus.
+func (l *link) Serving() []string {
+	return l.peers(func(r adapter.Report) bool { return !r.Deserted })
+}
+
+// peers are the live replicas whose reports are like that.
+func (l *link) peers(like func(adapter.Report) bool) (ids []string) {
 	for _, p := range l.bus.Peers() {
-		if r := reportOf(p.About); !r.Leaving {
+		if like(reportOf(p.About)) {
 			ids = append(ids, p.ID)
 		}
 	}
 	return ids
 }
+
+// Announce implements adapter.Bus.
+func (l *link) Announce() { l.bus.Announce() }
 
 // about is what the heartbeats tell of this replica.
 func (l *link) about() []byte {

@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"strconv"
-	"time"
 
 	"github.com/holdfast-mcp/holdfast/adapter/jsonrpc"
 	"github.com/holdfast-mcp/holdfast/adapter/legacy"
@@ -20,7 +18,8 @@ func inspectModern(ctx context.Context, server *legacy.Server, creds legacy.Cred
 		return nil, err
 	}
 	f := &Survey{
-		Era: legacy.EraModern.String(), Transport: legacy.TransportStreamable.String(), Revision: mcp.Modern,
+		PushesOutside: new(bool),
+		Era:           legacy.EraModern.String(), Transport: legacy.TransportStreamable.String(), Revision: mcp.Modern,
 		Server:       jsonrpc.Get(jsonrpc.Get(said, "_meta"), mcp.MetaServerInfo),
 		Capabilities: jsonrpc.Get(said, "capabilities"), Instructions: jsonrpc.IsString(jsonrpc.Get(said, "instructions")),
 		Holdfast: []string{"its requests and answers pass through unchanged (upstreams[].protocol)"},
@@ -45,36 +44,5 @@ type modernServer struct {
 func (m *modernServer) ask(method string, params []byte) ([]byte, error) {
 	m.asked++
 	id := jsonrpc.AppendQuote(nil, "inspect-"+strconv.FormatInt(m.asked, 10))
-	all := append([]byte(`{"_meta":{"`+mcp.MetaProtocolVersion+`":"`+mcp.Modern+`","`+mcp.MetaClientInfo+`":{"name":"holdfast-inspect","version":`), jsonrpc.AppendQuote(nil, buildVersion())...)
-	all = append(all, `},"`+mcp.MetaClientCapabilities+`":{}}`...)
-	if rest := jsonrpc.AppendMembers(nil, params, nil); len(rest) > 0 {
-		all = append(append(all, ','), rest...)
-	}
-	p, err := m.server.Pass(m.ctx, &legacy.Request{
-		ID: id, Text: jsonrpc.AppendRequest(nil, id, method, append(all, '}')), Creds: m.creds,
-		Headers: []legacy.Field{{Name: mcp.HeaderMethod, Value: method}},
-	})
-	if err != nil {
-		return nil, err
-	}
-	defer p.Finish()
-	stop := context.AfterFunc(m.ctx, p.Abort)
-	defer stop()
-	for {
-		a, err := p.Next(time.Now().Add(time.Hour)) // ctx ends it
-		switch {
-		case m.ctx.Err() != nil:
-			return nil, m.ctx.Err()
-		case errors.Is(err, legacy.ErrDeadline):
-		case err != nil:
-			return nil, err
-		case a.Error != nil:
-			if e, ok := jsonrpc.ParseError(append([]byte(nil), a.Error...)); ok {
-				return nil, e
-			}
-			return nil, legacy.ErrMalformed
-		case a.Result != nil:
-			return append([]byte(nil), a.Result...), nil
-		}
-	}
+	return m.server.Inquire(m.ctx, m.creds, id, method, params)
 }

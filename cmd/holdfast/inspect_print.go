@@ -25,6 +25,11 @@ func (f *Survey) text() string {
 		row("answers", "%s", f.Answers)
 		row("event ids", "%s", yes(f.EventIDs))
 		row("asks by itself", "%s", yes(f.AsksByItself))
+		pushes := "not known before a tool asks"
+		if f.PushesOutside != nil {
+			pushes = yes(*f.PushesOutside)
+		}
+		row("asks outside a call's own stream", "%s", pushes)
 	}
 	row("offers", "%d tools, %d prompts, %d resources, %d resource templates", len(f.Tools), f.Prompts, f.Resources, f.Templates)
 	var latency []string

@@ -31,7 +31,7 @@ type Survey struct {
 	Answers       string `json:"answers"`       // "streams", "json", or "one stream" for all of a session; "" of a modern server
 	EventIDs      bool   `json:"eventIds"`      // of the streams that were seen
 	AsksByItself  bool   `json:"asksByItself"`  // it asked something outside any call
-	PushesOutside bool   `json:"pushesOutside"` // its questions name no call
+	PushesOutside *bool  `json:"pushesOutside"` // its questions name no call; nil: not known before a tool asks
 
 	Tools     []Tool `json:"tools"`
 	Prompts   int    `json:"prompts"`
@@ -68,7 +68,7 @@ func inspect(ctx context.Context, c *config.Config, environ []string, creds lega
 	}
 	defer guard.Close()
 	settings := upstreamSettings(c, c.Upstreams[0], environ, guard, log)
-	settings.IDPrefix = replicaID()
+	settings.IDPrefix, settings.ClientName = replicaID(), "holdfast-inspect"
 	server, err := legacy.NewServer(settings, log)
 	if err != nil {
 		return nil, err
@@ -98,7 +98,11 @@ func inspect(ctx context.Context, c *config.Config, environ []string, creds lega
 	defer session.Return(false)
 	s := &surveyor{found: &Survey{Era: legacy.EraLegacy.String(), OpenMillis: millis(time.Since(begun))}}
 	s.lookAt(ctx, session, creds)
-	s.found.PushesOutside = server.PushesOnGET()
+	// Over Streamable HTTP what it asks by itself came on the GET stream; where a
+	// tool's questions come, only a call of it shows.
+	if pushes := server.PushesOnGET() || s.found.AsksByItself; pushes || !s.found.GETStream {
+		s.found.PushesOutside = &pushes
+	}
 	s.found.conclude(c)
 	return s.found, nil
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -49,15 +51,21 @@ func TestInspect(t *testing.T) {
 		{"streams with event ids", rawserver.Settings{},
 			Survey{Transport: "streamable-http", Revision: "2025-11-25", SessionIDs: true, GETStream: true, Answers: "streams", EventIDs: true}, "calls survive the death of a replica"},
 		{"streams without", rawserver.Settings{NoEventIDs: true, Version: "2025-06-18", NoGET: true},
-			Survey{Transport: "streamable-http", Revision: "2025-06-18", SessionIDs: true, Answers: "streams"}, "its streams cannot be resumed"},
+			Survey{Transport: "streamable-http", Revision: "2025-06-18", SessionIDs: true, Answers: "streams", PushesOutside: new(false)}, "its streams cannot be resumed"},
 		{"JSON and no sessions", rawserver.Settings{JSON: true, NoSession: true, NoGET: true},
-			Survey{Transport: "streamable-http", Revision: "2025-11-25", Answers: "json"}, "is not known before one asks something"},
+			Survey{Transport: "streamable-http", Revision: "2025-11-25", Answers: "json", PushesOutside: new(false)}, "is not known before one asks something"},
 		{"HTTP+SSE", rawserver.Settings{Transport: rawserver.SSE, Version: "2024-11-05"},
-			Survey{Transport: "http+sse", Revision: "2024-11-05", Answers: "one stream", PushesOutside: true}, "one event stream for each caller"},
+			Survey{Transport: "http+sse", Revision: "2024-11-05", Answers: "one stream", PushesOutside: new(true)}, "one event stream for each caller"},
+		{"HTTP+SSE of today", rawserver.Settings{Transport: rawserver.SSE},
+			Survey{Transport: "http+sse", Revision: "2025-11-25", Answers: "one stream", PushesOutside: new(true)}, "its questions name no call"},
+		{"a command", rawserver.Settings{Transport: rawserver.Stdio},
+			Survey{Transport: "stdio", Revision: "2025-11-25", Answers: "one stream", PushesOutside: new(true)}, "one process for each caller"},
+		{"a command of old", rawserver.Settings{Transport: rawserver.Stdio, Version: "2024-11-05"},
+			Survey{Transport: "stdio", Revision: "2024-11-05", Answers: "one stream", PushesOutside: new(true)}, "a call that its replica loses runs again where that is harmless"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := shown(t, tt.settings)
-			code, out, problems := inspected(t, "--json", s.URL)
+			code, out, problems := inspected(t, append([]string{"--json"}, place(s)...)...)
 			if code != exitDone {
 				t.Fatalf("exit %d: %s", code, problems)
 			}
@@ -66,7 +74,7 @@ func TestInspect(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got.Era != "legacy" || got.Transport != tt.want.Transport || got.Revision != tt.want.Revision || got.SessionIDs != tt.want.SessionIDs ||
-				got.GETStream != tt.want.GETStream || got.Answers != tt.want.Answers || got.EventIDs != tt.want.EventIDs || got.PushesOutside != tt.want.PushesOutside {
+				got.GETStream != tt.want.GETStream || got.Answers != tt.want.Answers || got.EventIDs != tt.want.EventIDs || !reflect.DeepEqual(got.PushesOutside, tt.want.PushesOutside) {
 				t.Errorf("got %+v, want %+v", got, tt.want)
 			}
 			if got.Prompts != 1 || got.Resources != 2 || got.Templates != 0 || got.OpenMillis <= 0 || got.PingMillis <= 0 || len(got.Trouble) != 0 {
@@ -84,14 +92,65 @@ func TestInspect(t *testing.T) {
 			if told := strings.Join(got.Holdfast, "\n"); !strings.Contains(told, tt.tells) || !strings.Contains(told, "driven as legacy tasks: study") {
 				t.Errorf("Holdfast would do\n%s\nwant %q", told, tt.tells)
 			}
-			_, out, _ = inspected(t, s.URL)
+			_, out, _ = inspected(t, place(s)...)
 			for _, want := range []string{"revision " + tt.want.Revision + ", over " + tt.want.Transport, "look    yes", "study   -", "required"} {
 				if !strings.Contains(out, want) {
 					t.Errorf("no %q in\n%s", want, out)
 				}
 			}
-			s.Wait("the end of the sessions", func() bool { return len(s.Sessions()) == 0 || tt.settings.NoSession })
+			s.Wait("the end of the sessions", func() bool { return len(s.Sessions()) == 0 && s.Bridges() == 0 || tt.settings.NoSession })
 		})
+	}
+}
+
+// place are the arguments that say where a server is.
+func place(s *rawserver.Server) []string {
+	if s.URL != "" {
+		return []string{s.URL}
+	}
+	return append([]string{"--"}, s.Command(os.Args[0], asServer)...)
+}
+
+// What a server asks by itself is seen over each transport, and not answered.
+func TestInspectOfAServerThatAsks(t *testing.T) {
+	for _, transport := range []rawserver.Transport{rawserver.Streamable, rawserver.SSE, rawserver.Stdio} {
+		t.Run("over "+string(transport), func(t *testing.T) {
+			s := shown(t, rawserver.Settings{Transport: transport})
+			s.Initialized(func(session *rawserver.Session) { session.Push("roots/list", "") })
+			code, out, problems := inspected(t, append([]string{"--json"}, place(s)...)...)
+			var got Survey
+			if err := json.Unmarshal([]byte(out), &got); code != exitDone || err != nil {
+				t.Fatalf("exit %d, %v: %s", code, err, problems)
+			}
+			if !got.AsksByItself || got.PushesOutside == nil || !*got.PushesOutside || !strings.Contains(strings.Join(got.Holdfast, "\n"), "waits for the caller's next call") {
+				t.Errorf("got %+v", got)
+			}
+			for _, answer := range s.Responses() {
+				if answer.Error == nil {
+					t.Errorf("it was answered %s", answer.Result)
+				}
+			}
+		})
+	}
+}
+
+// A command has what is named of the environment, and no more; what it says last
+// is told where it ends.
+func TestInspectEnvironment(t *testing.T) {
+	s := shown(t, rawserver.Settings{Transport: rawserver.Stdio})
+	args := append([]string{"--"}, append(s.Command(os.Args[0], asServer), "X_TOKEN")...)
+	var out, problems bytes.Buffer
+	environ := []string{"X_TOKEN=s3cret"}
+	if code := run(t.Context(), append([]string{"inspect", "--env", "X_TOKEN"}, args...), environ, strings.NewReader(""), &out, &problems); code != exitDone {
+		t.Errorf("exit %d: %s", code, &problems)
+	}
+	problems.Reset()
+	if code := run(t.Context(), append([]string{"inspect"}, args...), environ, strings.NewReader(""), &out, &problems); code != exitFailed ||
+		!strings.Contains(problems.String(), "exit status 3") || !strings.Contains(problems.String(), "X_TOKEN is not set") {
+		t.Errorf("exit %d: %s", code, &problems)
+	}
+	if all := out.String() + problems.String(); strings.Contains(all, "s3cret") {
+		t.Errorf("the variable's value is in\n%s", all)
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/holdfast-mcp/holdfast/adapter"
+	"github.com/holdfast-mcp/holdfast/adapter/dialect"
 	"github.com/holdfast-mcp/holdfast/adapter/legacy"
 	"github.com/holdfast-mcp/holdfast/adapter/legacy/child"
 	"github.com/holdfast-mcp/holdfast/adapter/state"
@@ -64,7 +65,11 @@ func serve(ctx context.Context, c *config.Config, environ []string, std *streams
 		return err
 	}
 	defer guard.Close()
-	engine, resolving, err := newEngine(ctx, c, environ, guard, replica, peers, ring, log, registry)
+	var spoken *dialect.Set // over standard input and output, MRTR alone
+	if std == nil {
+		spoken = dialects(&c.Dialects, c.Calls.MaxDuration+c.Calls.ParkTTL)
+	}
+	engine, resolving, err := newEngine(ctx, c, environ, guard, replica, peers, spoken, ring, log, registry)
 	if err != nil {
 		return err
 	}
@@ -83,7 +88,7 @@ func serve(ctx context.Context, c *config.Config, environ []string, std *streams
 		server := stdio.New(stdioSettings(c), downstream.Behind(engine), std.in, std.out, log)
 		front, run = server, server.Serve
 	} else {
-		server := proxy.New(proxySettings(c), downstream.Behind(engine), log, registry)
+		server := proxy.New(proxySettings(c, spoken), downstream.Behind(engine), log, registry)
 		front = server
 		listener, err := net.Listen("tcp", c.Listen)
 		if err != nil {
@@ -152,7 +157,8 @@ type front interface {
 	Shutdown(ctx context.Context) error
 }
 
-// shutdown ends the calls, then the connections, both at once when ctx ends.
+// shutdown ends the calls, which have all of shutdown.grace, then the connections,
+// both at once when ctx ends.
 // Before that it gives load balancers time to notice that the replica is no longer
 // ready.
 func shutdown(ctx context.Context, c config.Shutdown, engine *adapter.Engine, front front, log zerolog.Logger) error {
@@ -160,7 +166,7 @@ func shutdown(ctx context.Context, c config.Shutdown, engine *adapter.Engine, fr
 	if c.Delay > 0 {
 		time.Sleep(c.Delay)
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.Grace)
+	ctx, cancel := context.WithTimeout(ctx, c.Grace+adapter.Farewell(c.Grace))
 	defer cancel()
 	var fronts sync.WaitGroup
 	fronts.Add(1)
@@ -178,7 +184,7 @@ func shutdown(ctx context.Context, c config.Shutdown, engine *adapter.Engine, fr
 	return nil
 }
 
-func newEngine(ctx context.Context, c *config.Config, environ []string, guard *child.Guard, replica string, peers *link, ring *state.Ring, log zerolog.Logger, reg prometheus.Registerer) (*adapter.Engine, []*names, error) {
+func newEngine(ctx context.Context, c *config.Config, environ []string, guard *child.Guard, replica string, peers *link, spoken *dialect.Set, ring *state.Ring, log zerolog.Logger, reg prometheus.Registerer) (*adapter.Engine, []*names, error) {
 	var upstreams []adapter.Upstream
 	var resolving []*names
 	for _, u := range c.Upstreams {
@@ -225,7 +231,12 @@ func newEngine(ctx context.Context, c *config.Config, environ []string, guard *c
 		OwnKey: c.State.KeyFile == "" && len(c.State.Keys) == 0,
 		Bus:    peers, BusRequired: c.Bus.Required, ParamHeaders: proxy.ParamHeaders,
 		Buffer: c.Stream.Buffer, BufferBytes: int(c.Stream.BufferBytes),
-		MaxListeners: c.Listeners.Max, MaxListenersPerPrincipal: c.Listeners.MaxPerPrincipal, MaxURIs: c.Listeners.MaxURIs,
+		MaxLasting: c.Dialects.Tasks.Max, MaxLastingPerPrincipal: c.Dialects.Tasks.MaxPerPrincipal,
+		MaxUndelivered: c.Dialects.Resumable.MaxMessages, MaxUndeliveredBytes: int(c.Dialects.Resumable.MaxBytes),
+		MaxUndeliveredOverall: int64(c.Dialects.Resumable.MaxTotalBytes),
+		LastingOnly:           c.Dialects.Tasks.Enabled && c.Dialects.Tasks.Required == config.TasksRefuse,
+		Extensions:            extensions(&c.Dialects, spoken),
+		MaxListeners:          c.Listeners.Max, MaxListenersPerPrincipal: c.Listeners.MaxPerPrincipal, MaxURIs: c.Listeners.MaxURIs,
 	}
 	switch c.Sessions.Scope {
 	case config.ScopeShared:
@@ -297,7 +308,7 @@ func legacySettings(c *config.Config, u config.Upstream) legacy.Settings {
 		RetryMin: c.Upstream.RetryMin, RetryMax: c.Upstream.RetryMax, MaxResumes: c.Upstream.MaxResumes,
 		MaxSessions: c.Sessions.Max, MaxPerKey: c.Sessions.MaxPerKey, IdleTTL: c.Sessions.IdleTTL,
 		Queue: c.Sessions.Queue, QueueTimeout: c.Sessions.QueueTimeout,
-		MaxOrphans: c.Sessions.MaxOrphans, OrphanTTL: c.Sessions.OrphanTTL, ToolsTTL: c.Sessions.ToolsTTL,
+		MaxOrphans: c.Sessions.MaxOrphans, CancelWait: c.Sessions.CancelWait, OrphanTTL: c.Sessions.OrphanTTL, ToolsTTL: c.Sessions.ToolsTTL,
 		QueueEligible: c.Sessions.Eligible == config.EligibleQueue, PushesOnGET: u.PushesOnGET,
 		ClientName: "holdfast", ClientVersion: buildVersion(),
 	}
@@ -342,15 +353,15 @@ func commandSettings(c *config.Config, u config.Upstream, environ []string) (com
 // than requests.
 const upstreamDepth = 512
 
-func proxySettings(c *config.Config) proxy.Settings {
+func proxySettings(c *config.Config, spoken *dialect.Set) proxy.Settings {
 	s := proxy.Settings{
 		Origins: c.HTTP.AllowedOrigins, Hosts: c.Hosts(), PrincipalHeader: c.Principal.Header,
 		MaxBody: int(c.HTTP.MaxBody), MaxHeader: int(c.HTTP.MaxHeader), MaxDepth: c.HTTP.MaxDepth, MaxConnections: c.HTTP.MaxConnections,
 		ReadTimeout: c.HTTP.ReadTimeout, WriteTimeout: c.HTTP.WriteTimeout, IdleTimeout: c.HTTP.IdleTimeout,
-		StreamAfter: c.Stream.After, KeepAlive: c.Stream.KeepAlive,
+		StreamAfter: c.Stream.After, KeepAlive: c.Stream.KeepAlive, Dialects: spoken,
 	}
 	for _, u := range c.Upstreams {
-		s.Routes = append(s.Routes, proxy.Route{Path: u.Path, Upstream: u.Name, Forward: u.ForwardHeaders})
+		s.Routes = append(s.Routes, proxy.Route{Path: u.Path, Upstream: u.Name, Dialect: u.Dialect, Forward: u.ForwardHeaders})
 	}
 	return s
 }
@@ -362,7 +373,7 @@ func stdioSettings(c *config.Config) stdio.Settings {
 	return stdio.Settings{
 		Upstream: c.Upstreams[0].Name, Principal: "\x00user " + strconv.Itoa(os.Getuid()),
 		MaxLine: int(c.HTTP.MaxBody), MaxDepth: c.HTTP.MaxDepth, MaxRequests: c.Stdio.MaxRequests,
-		WriteTimeout: c.HTTP.WriteTimeout,
+		WriteTimeout: c.HTTP.WriteTimeout, Dialects: stdioDialects(&c.Dialects),
 	}
 }
 

@@ -3,6 +3,7 @@ package downstream
 import (
 	"errors"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -46,6 +47,7 @@ var answers = []Answer{
 	{adapter.ReasonMethodNotFound, 404, jsonrpc.CodeMethodNotFound, "the revision or the server has no such method"},
 	{adapter.ReasonHeaderMismatch, 400, mcp.CodeHeaderMismatch, "a header that mirrors the body is missing, repeated, malformed or differs from the body"},
 	{adapter.ReasonMissingCapability, 400, mcp.CodeMissingCapability, "the server asked for something that the client did not declare; `data.requiredCapabilities` says what"},
+	{adapter.ReasonDialect, 400, jsonrpc.CodeInvalidRequest, "`Holdfast-Dialect` names no dialect, or the request is of one that is switched off (`dialects`)"},
 
 	{adapter.ReasonStateInvalid, 400, jsonrpc.CodeInvalidParams, "the request state was changed, cut, or never came from here"},
 	{adapter.ReasonStateUnknown, 400, jsonrpc.CodeInvalidParams, "the request state was sealed with a key that this replica lacks"},
@@ -108,7 +110,8 @@ type Reply struct {
 	Err          jsonrpc.Error
 	RetryAfter   time.Duration         // when it is worth trying again; zero says nothing
 	Unauthorized *adapter.Unauthorized // the server's own words, for a transport that has credentials
-	Unexpected   error                 // what the client is not told
+	Unexpected   error                 // what the client is not told, and is our fault
+	Cause        error                 // what the client is not told
 }
 
 // ReplyTo renders an error: the one place that turns one into an answer.
@@ -154,10 +157,20 @@ func ReplyToRefusal(refusal *adapter.Refusal) Reply {
 	r := Reply{Status: answer.Status, Reason: refusal.Reason, RetryAfter: refusal.RetryAfter, Err: jsonrpc.Error{
 		Code: answer.Code, Message: refusal.Detail, Data: append(data, '}'),
 	}}
-	if refusal.Reason == adapter.ReasonInternal {
+	if r.Cause = refusal.Err; refusal.Reason == adapter.ReasonInternal {
 		r.Unexpected = refusal.Err
 	}
 	return r
+}
+
+// Explain puts into an outcome why a lasting call has failed, where that was not
+// the server's word.
+func Explain(o *adapter.Outcome) {
+	if o.Standing == nil || o.Standing.Failure == nil {
+		return
+	}
+	reply := ReplyTo(o.Standing.Failure)
+	o.Error, o.Standing.Failure = jsonrpc.Get(jsonrpc.AppendError(nil, []byte("0"), &reply.Err), "error"), nil
 }
 
 // StatusOf gives a JSON-RPC error its HTTP status (spec 2026-07-28,
@@ -181,6 +194,20 @@ func (r *Reply) Log(log *zerolog.Logger, method string) {
 	if r.Unexpected != nil {
 		log.Error().Err(r.Unexpected).Str("method", method).Msg("request ended with an unexpected error")
 	} else if e := log.Debug(); e != nil {
+		if r.Cause != nil {
+			e = e.Str("cause", short(r.Cause.Error()))
+		}
 		e.Str("reason", string(r.Reason)).Int("code", r.Err.Code).Str("error", r.Err.Message).Msg("request refused")
 	}
+}
+
+// maxCause bounds a cause in the log.
+const maxCause = 1 << 10
+
+// short keeps the beginning and the end of a text that is too long.
+func short(text string) string {
+	if len(text) <= maxCause {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxCause/2], "") + " [...] " + strings.ToValidUTF8(text[len(text)-maxCause/2:], "")
 }

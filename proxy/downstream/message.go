@@ -2,7 +2,9 @@ package downstream
 
 import (
 	"bytes"
+	"errors"
 
+	"github.com/holdfast-mcp/holdfast/adapter"
 	"github.com/holdfast-mcp/holdfast/adapter/jsonrpc"
 	"github.com/holdfast-mcp/holdfast/adapter/mcp"
 )
@@ -22,6 +24,16 @@ func Read(text []byte, maxDepth int) (msg jsonrpc.Message, id []byte, err error)
 		err = Refuse(ReasonResponse, "A client of "+mcp.Modern+" sends requests and notifications only")
 	}
 	return msg, id, err
+}
+
+// IsResponse reports whether Read has refused a message because it is a JSON-RPC
+// response, and all else about it is right.
+func IsResponse(err error) bool {
+	if err == nil { // the usual case allocates nothing
+		return false
+	}
+	var refusal *adapter.Refusal
+	return errors.As(err, &refusal) && refusal.Reason == ReasonResponse
 }
 
 // OneLine takes the line breaks out of a message: a server may have put some

@@ -75,7 +75,7 @@ func idle(t *testing.T, changes ...change) *front {
 		MaxMessage: 4 << 20, MaxLine: 4 << 20, MaxDepth: 100, MaxIdleConns: 100, IdleConnTTL: time.Minute,
 		RetryMin: time.Millisecond, RetryMax: 10 * time.Millisecond, MaxResumes: 3,
 		MaxSessions: 100, MaxPerKey: 10, IdleTTL: time.Hour, Queue: 100, QueueTimeout: patience,
-		MaxOrphans: 4, OrphanTTL: time.Hour, ToolsTTL: time.Hour, ClientName: "holdfast", ClientVersion: "test", IDPrefix: "r1",
+		CancelWait: 2 * time.Second, MaxOrphans: 4, OrphanTTL: time.Hour, ToolsTTL: time.Hour, ClientName: "holdfast", ClientVersion: "test", IDPrefix: "r1",
 	}, zerolog.Nop())
 	if err != nil {
 		t.Fatal(err)

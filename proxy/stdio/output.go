@@ -9,6 +9,9 @@ import (
 	"github.com/holdfast-mcp/holdfast/proxy/downstream"
 )
 
+// maxKept bounds the memory that is kept from one message to the next.
+const maxKept = 64 << 10
+
 // output writes whole messages, one at a time.
 type output struct {
 	w       io.WriteCloser

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-mcp/holdfast/adapter"
+	"github.com/holdfast-mcp/holdfast/adapter/dialect"
 	"github.com/holdfast-mcp/holdfast/adapter/jsonrpc"
 	"github.com/holdfast-mcp/holdfast/adapter/mcp"
 	"github.com/holdfast-mcp/holdfast/proxy/downstream"
@@ -19,6 +20,7 @@ type request struct {
 	id      []byte // raw
 	msg     jsonrpc.Message
 	req     adapter.Request
+	dialect dialect.Dialect // nil until it is known
 	started time.Time
 	told    bool // of something, by a notification
 
@@ -69,7 +71,8 @@ func (r *request) run() {
 func (r *request) begin() error {
 	s := r.s
 	defer s.beginning.Done()
-	if err := s.dialect.Decode(&r.msg, &r.req); err != nil {
+	var err error
+	if r.dialect, err = s.settings.Dialects.Decode(&r.msg, nil, nil, &r.req); err != nil {
 		return err
 	}
 	r.req.Upstream = s.settings.Upstream
@@ -109,8 +112,14 @@ func (r *request) follow() {
 			r.refuse(err)
 			return
 		case event.Outcome != nil:
-			r.end(func(dst []byte) []byte { return r.s.dialect.AppendOutcome(dst, r.id, event.Outcome) })
+			downstream.Explain(event.Outcome)
+			r.end(func(dst []byte) []byte { return r.dialect.AppendOutcome(dst, r.id, event.Outcome) })
 			return
+		case event.Standing != nil:
+			downstream.Explain(event.Standing)
+			if d, ok := r.dialect.(dialect.Watching); ok {
+				r.send(func(dst []byte) []byte { return d.AppendStanding(dst, nil, event.Standing) })
+			}
 		default:
 			r.told = true
 			r.send(func(dst []byte) []byte { return append(dst, event.Notification...) })

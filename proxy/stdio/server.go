@@ -12,8 +12,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-mcp/holdfast/adapter"
-	"github.com/holdfast-mcp/holdfast/adapter/dialect"
 	"github.com/holdfast-mcp/holdfast/adapter/jsonrpc"
+	"github.com/holdfast-mcp/holdfast/adapter/lines"
 	"github.com/holdfast-mcp/holdfast/adapter/mcp"
 	"github.com/holdfast-mcp/holdfast/proxy/downstream"
 )
@@ -22,7 +22,6 @@ import (
 type Server struct {
 	settings Settings
 	engine   downstream.Engine
-	dialect  dialect.Dialect
 	log      zerolog.Logger
 	in       io.ReadCloser
 	out      *output
@@ -42,7 +41,7 @@ type Server struct {
 // when its stream is closed from another goroutine. Shutdown closes them.
 func New(settings Settings, engine downstream.Engine, in io.ReadCloser, out io.WriteCloser, log zerolog.Logger) *Server {
 	return &Server{
-		settings: settings, engine: engine, dialect: dialect.MRTR{}, log: log,
+		settings: settings, engine: engine, log: log,
 		in: in, out: newOutput(out, settings.WriteTimeout), inFlight: map[string]*request{},
 	}
 }
@@ -54,14 +53,18 @@ func New(settings Settings, engine downstream.Engine, in io.ReadCloser, out io.W
 func (s *Server) Serve() error {
 	defer s.beginning.Wait()
 	s.watch()
-	in := newLines(s.in, s.settings.MaxLine)
+	in := lines.NewReader(s.in, s.settings.MaxLine)
 	for {
-		line, err := in.next()
-		switch {
-		case err == nil:
+		line, err := in.Next()
+		if err == nil {
+			if line = bytes.Trim(line, " \t\r\n"); len(line) == 0 {
+				continue
+			}
 			err = s.take(line)
-		case errors.Is(err, errLong):
-			err = s.refuse(nil, downstream.Refuse(downstream.ReasonBodySize, fmt.Sprintf("The message is larger than %d bytes", s.settings.MaxLine)))
+		} else if long := (*lines.TooLong)(nil); errors.As(err, &long) {
+			if err = long.Cause; err == nil {
+				err = s.refuse(nil, downstream.Refuse(downstream.ReasonBodySize, fmt.Sprintf("The message is larger than %d bytes", s.settings.MaxLine)))
+			}
 		}
 		s.mu.Lock()
 		stopping, failure := s.stopping, s.failure

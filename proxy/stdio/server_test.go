@@ -370,12 +370,25 @@ func TestUnreadOutputHoldsUpReading(t *testing.T) {
 	f.read.Close()
 }
 
-// TestInputThatBreaks is not its end.
+// TestInputThatBreaks is not its end, and what it breaks off in is no message.
 func TestInputThatBreaks(t *testing.T) {
-	f := open(t)
-	f.write.CloseWithError(errAny)
-	await(t, "the end of Serve", f.ended)
-	if !errors.Is(f.err, errAny) {
-		t.Errorf("Serve: %v", f.err)
+	for what, text := range map[string]string{"between": "", "in a message": call("1", "say"), "in a long one": strings.Repeat("x", 20_000)} {
+		t.Run(what, func(t *testing.T) {
+			f := open(t, func(s *Settings) { s.MaxLine = 4096 })
+			if _, err := io.WriteString(f.write, text); err != nil {
+				t.Fatal(err)
+			}
+			f.write.CloseWithError(errAny)
+			await(t, "the end of Serve", f.ended)
+			if !errors.Is(f.err, errAny) {
+				t.Errorf("Serve: %v", f.err)
+			}
+			if err := f.shutdown(patience); err != nil {
+				t.Error(err)
+			}
+			for line := range f.lines {
+				t.Errorf("the client is told %s", line)
+			}
+		})
 	}
 }

@@ -1,6 +1,10 @@
 package stdio
 
-import "time"
+import (
+	"time"
+
+	"github.com/holdfast-mcp/holdfast/adapter/dialect"
+)
 
 // Settings say what is served and what is borne. Every limit and duration must
 // be set; the configuration holds the defaults.
@@ -9,6 +13,9 @@ type Settings struct {
 	// Principal is who is at the other end; the same text is the same caller, in
 	// another process too.
 	Principal string
+
+	// Dialects are those that the client may speak; nil for MRTR alone.
+	Dialects *dialect.Set
 
 	MaxLine     int // bytes of a message
 	MaxDepth    int // nesting of a message's JSON

@@ -16,7 +16,7 @@ func (b *trial) callBeside(ctx context.Context) error {
 	var targets []*target
 	var lots []*lot
 	for _, parked := range []int{b.beside, times * b.beside} {
-		l, err := b.openLot(ctx)
+		l, err := b.openLot(ctx, holdfast, b.concurrency)
 		if err != nil {
 			return err
 		}
@@ -56,8 +56,8 @@ func (b *trial) callBeside(ctx context.Context) error {
 	b.goal(fmt.Sprintf("p50 of plain calls beside %d parked calls against beside %d", times*b.beside, b.beside),
 		report.AtMost, 1.1, "x", median(all, many, p50)/median(all, few, p50), "1.0x")
 	for _, l := range lots {
-		b.fault("resuming what others ran beside", l.resume(ctx))
-		if err := b.waiting(ctx, l, 0); err != nil {
+		b.fault("resuming what others ran beside", l.resume(ctx, len(l.calls)))
+		if err := b.waiting(ctx, l.server, 0); err != nil {
 			return err
 		}
 	}

@@ -17,6 +17,13 @@
 // the median of its slices. The processor time per call of the proxy's
 // processes stands beside the rates, because it is steadier than they are.
 //
+// Calls whose streams the replica lets go of (-only released, calls.release_after)
+// are parked in front of a mock that keeps its streams resumable, many more of them
+// than there may be connections, and some of them are resumed.
+//
+// Calls that wait are compared by dialect (-only dialects): parked ones, tasks, and
+// those of resumable whose clients are away, while they run and once they ask.
+//
 // The figures come as a table on standard output, and as bench.md, bench.json
 // and charts in the folder given with -out. Nothing that was started remains.
 package main

@@ -133,22 +133,31 @@ func (f *fleet) target(name string, slots int) *target {
 func (f *fleet) forwarded(ctx context.Context) (float64, error) {
 	sum := 0.0
 	for _, r := range f.replicas {
-		text, err := r.ask(ctx, "/metrics")
+		n, err := r.metric(ctx, `holdfast_rounds_total{served="forwarded"}`)
 		if err != nil {
 			return 0, err
-		}
-		_, rest, found := strings.Cut(text, "\nholdfast_rounds_total{served=\"forwarded\"} ")
-		if !found {
-			return 0, fmt.Errorf("%s does not count the rounds that it forwards", r.Name)
-		}
-		value, _, _ := strings.Cut(rest, "\n")
-		n, err := strconv.ParseFloat(value, 64)
-		if err != nil {
-			return 0, fmt.Errorf("rounds that %s forwarded: %w", r.Name, err)
 		}
 		sum += n
 	}
 	return sum, nil
+}
+
+// metric is one of those that the replica shows.
+func (r *replica) metric(ctx context.Context, series string) (float64, error) {
+	text, err := r.ask(ctx, "/metrics")
+	if err != nil {
+		return 0, err
+	}
+	_, rest, found := strings.Cut(text, "\n"+series+" ")
+	if !found {
+		return 0, fmt.Errorf("%s has no metric %s", r.Name, series)
+	}
+	value, _, _ := strings.Cut(rest, "\n")
+	n, err := strconv.ParseFloat(value, 64)
+	if err != nil {
+		return 0, fmt.Errorf("metric %s of %s: %w", series, r.Name, err)
+	}
+	return n, nil
 }
 
 // knows is nil when the replica knows n live ones, itself among them.

@@ -33,11 +33,30 @@ calls:
 // of waiting for others (calls.gather).
 const atOnce = "holdfast-gather-0s"
 
+// inTasks is a replica whose calls soon become tasks, all of one principal.
+const inTasks = "holdfast-tasks"
+
+// lettingGo is a replica that soon lets go of the streams of parked calls. That it
+// shows profiles is for the one of its heap, which begins with a collection.
+const lettingGo = "holdfast-released"
+
 // settings are what a replica's configuration has besides holdfastConf.
 var settings = map[string]string{
 	holdfast: "",
 	atOnce:   "  gather: 0s\n",
 	profiled: "admin: ADMIN\nprofiling: true\n",
+	lettingGo: `  release_after: 200ms
+shutdown:
+  grace: 2m
+admin: ADMIN
+profiling: true
+`,
+	inTasks: `dialects:
+  tasks:
+    after: 10ms
+    max: 20000
+    max_per_principal: 20000
+`,
 }
 
 // replica is a running Holdfast.

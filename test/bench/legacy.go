@@ -27,7 +27,7 @@ func serveMock(ctx context.Context, o options, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	s := &mock.Server{NoStream: o.get == "405", Meeting: o.meeting}
+	s := &mock.Server{NoStream: o.get == "405", Meeting: o.meeting, Keep: o.keep}
 	fmt.Fprintf(stdout, "%s\n", l.Addr())
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(l) }()
@@ -55,9 +55,10 @@ type server struct {
 	addr string
 }
 
-// startServer starts a mock of its own process.
-func (b *trial) startServer(ctx context.Context) (*server, error) {
-	child, err := b.startSelf("mock", "-role", "mock", "-get", b.get, "-meeting", strconv.Itoa(b.meeting))
+// startServer starts a mock of its own process, with further flags if any.
+func (b *trial) startServer(ctx context.Context, args ...string) (*server, error) {
+	args = append([]string{"-role", "mock", "-get", b.get}, args...)
+	child, err := b.startSelf("mock", append(args, "-meeting", strconv.Itoa(b.meeting))...)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +66,7 @@ func (b *trial) startServer(ctx context.Context) (*server, error) {
 	if err := s.listening(ctx); err != nil {
 		return nil, err
 	}
-	b.command("go run ./test/bench -role mock -get " + b.get)
+	b.command("go run ./test/bench " + strings.Join(args, " "))
 	return s, nil
 }
 
@@ -88,25 +89,41 @@ func (s *server) listening(ctx context.Context) error {
 }
 
 // counts are the mock's counters; see [mock.Stats].
-type counts struct{ Sessions, Echoed, Asked, Answered, Left, Stray, Together, Waiting int }
+type counts struct{ Sessions, Echoed, Asked, Answered, Left, Stray, Together, Waiting, Streams, Resumed int }
 
 // counts asks the mock what it has seen.
 func (s *server) counts(ctx context.Context) (counts, error) {
 	var c counts
+	text, err := s.get(ctx, "/stats")
+	if err == nil {
+		err = json.Unmarshal(text, &c)
+	}
+	if err != nil {
+		return c, fmt.Errorf("ask mock for its counts: %w", err)
+	}
+	return c, nil
+}
+
+// ask has the mock's calls of later ask.
+func (s *server) ask(ctx context.Context) error {
+	if _, err := s.get(ctx, "/ask"); err != nil {
+		return fmt.Errorf("have mock ask: %w", err)
+	}
+	return nil
+}
+
+func (s *server) get(ctx context.Context, path string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.addr+"/stats", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.addr+path, nil)
 	if err != nil {
-		return c, err
+		return nil, err
 	}
 	req.Close = true
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return c, fmt.Errorf("ask mock for its counts: %w", err)
+		return nil, err
 	}
 	defer resp.Body.Close()
-	if err := json.NewDecoder(resp.Body).Decode(&c); err != nil {
-		return c, fmt.Errorf("ask mock for its counts: %w", err)
-	}
-	return c, nil
+	return io.ReadAll(resp.Body)
 }

@@ -31,6 +31,8 @@ type options struct {
 	slice       time.Duration
 	concurrency int
 	parked      int
+	released    int
+	keep        int
 	repeats     int
 	beside      int
 	resumes     int
@@ -55,12 +57,14 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	f.StringVar(&o.get, "get", "hold", "what the mock does with GET: hold (a silent stream) or 405")
 	f.DurationVar(&o.takes, "takes", 0, "how long a call of the server over stdio takes before it is answered, or asks")
 	targets := f.String("targets", "direct,nginx,holdfast", "`what` takes turns")
-	f.StringVar(&o.only, "only", "", "one `part` only: plain, mrtr, parked, hop (from one replica to another), replicas (1, 2, 3 and 4 of them), stdio, or profile, which is in no other run: what -profile-to is made from")
+	f.StringVar(&o.only, "only", "", "one `part` only: plain, mrtr, parked, released (parked calls whose streams were let go), dialects, hop (from one replica to another), replicas (1, 2, 3 and 4 of them), stdio, or profile, which is in no other run: what -profile-to is made from")
 	f.BoolVar(&o.quick, "quick", false, "fewer and shorter slices")
-	f.IntVar(&o.rounds, "rounds", 8, "slices of each target")
+	f.IntVar(&o.rounds, "rounds", 7, "slices of each target")
 	f.DurationVar(&o.slice, "slice", 1500*time.Millisecond, "length of a slice")
 	f.IntVar(&o.concurrency, "concurrency", 16, "calls at a time, 1 to 64")
 	f.IntVar(&o.parked, "parked", 10_000, "calls to park")
+	f.IntVar(&o.released, "released", 100_000, "calls to park and to let go of (calls.release_after)")
+	f.IntVar(&o.keep, "keep", 0, "calls that the mock keeps whose streams were left")
 	f.IntVar(&o.repeats, "repeats", 3, "how often to park them, each time on a fresh process")
 	f.IntVar(&o.beside, "beside", 160, "parked calls beside which others are timed; the same is done beside 16 times as many")
 	f.IntVar(&o.resumes, "resumes", 800, "resumes in a slice of those through another replica")
@@ -95,6 +99,9 @@ func (o *options) shorten(given map[string]bool) {
 	if !given["repeats"] {
 		o.repeats = 1
 	}
+	if !given["released"] {
+		o.released = 10_000
+	}
 	if !given["resumes"] {
 		o.resumes = 200
 	}
@@ -121,7 +128,7 @@ func (o *options) check(rest []string) error {
 	}{
 		{"role", o.role, []string{"bench", "mock", bare, "stdio", "nats"}},
 		{"get", o.get, []string{"hold", "405"}},
-		{"only", o.only, []string{"", "plain", "mrtr", "parked", "hop", "replicas", "stdio", "profile"}},
+		{"only", o.only, []string{"", "plain", "mrtr", "parked", "released", "dialects", "hop", "replicas", "stdio", "profile"}},
 	} {
 		if !slices.Contains(choice.allowed, choice.value) {
 			return fmt.Errorf("-%s: %q is none of %q", choice.flag, choice.value, choice.allowed)
@@ -134,6 +141,8 @@ func (o *options) check(rest []string) error {
 		{"rounds", o.rounds, 1, 1000},
 		{"concurrency", o.concurrency, 1, 64},
 		{"parked", o.parked, 1, 100_000},
+		{"released", o.released, 100, 190_000},
+		{"keep", o.keep, 0, 1_000_000},
 		{"repeats", o.repeats, 1, 100},
 		{"beside", o.beside, 1, 6000},
 		{"resumes", o.resumes, 1, 10_000},
@@ -165,7 +174,7 @@ func (o *options) does(part string) bool { return o.only == "" || o.only == part
 
 // String is what the figures depend on.
 func (o options) String() string {
-	return fmt.Sprintf("concurrency %d, %d slices of %s for each target, %d parked calls %d times, %d resumes in a slice of those between replicas, "+
+	return fmt.Sprintf("concurrency %d, %d slices of %s for each target, %d parked calls %d times, %d released ones, %d resumes in a slice of those between replicas, "+
 		"%d sessions and %d starts over stdio",
-		o.concurrency, o.rounds, o.slice, o.parked, o.repeats, o.resumes, o.sessions, o.starts)
+		o.concurrency, o.rounds, o.slice, o.parked, o.repeats, o.released, o.resumes, o.sessions, o.starts)
 }

@@ -21,19 +21,20 @@ type lot struct {
 	calls   []load.Parked
 }
 
-// openLot starts a server, a replica in front of it, and the clients.
-func (b *trial) openLot(ctx context.Context) (*lot, error) {
-	s, err := b.startServer(ctx)
+// openLot starts a server with further flags, a replica with the settings of that
+// name in front of it, and a client for each slot.
+func (b *trial) openLot(ctx context.Context, name string, slots int, args ...string) (*lot, error) {
+	s, err := b.startServer(ctx, args...)
 	if err != nil {
 		return nil, err
 	}
-	r, err := b.startHoldfast(ctx, holdfast, s.addr)
+	r, err := b.startHoldfast(ctx, name, s.addr)
 	if err != nil {
 		s.Stop()
 		return nil, err
 	}
 	l := &lot{server: s, replica: r}
-	for slot := range b.concurrency {
+	for slot := range slots {
 		l.clients = append(l.clients, load.NewModern(r.addr, endpoint, slot))
 	}
 	return l, nil
@@ -58,10 +59,10 @@ func (l *lot) park(ctx context.Context, n int) load.Result {
 	})
 }
 
-// resume brings every parked call its answer, in an order of its own: people
+// resume brings n of the parked calls their answers, in an order of its own: people
 // do not answer in the order in which they were asked.
-func (l *lot) resume(ctx context.Context) load.Result {
-	order := rand.New(rand.NewPCG(1, 2)).Perm(len(l.calls))
+func (l *lot) resume(ctx context.Context, n int) load.Result {
+	order := rand.New(rand.NewPCG(1, 2)).Perm(len(l.calls))[:n]
 	return load.Each(ctx, len(l.clients), len(order), func(slot, i int) error {
 		return l.clients[slot].Resume(l.calls[order[i]])
 	})
@@ -104,6 +105,7 @@ func settled(ctx context.Context, pid int) (float64, error) {
 
 // parking is what one time of parking and resuming found.
 type parking struct {
+	most           int     // descriptors of the replica after a step
 	perCall, slope float64 // bytes
 	parkRate       float64
 	resumeRate     float64
@@ -159,7 +161,7 @@ func (b *trial) parkMany(ctx context.Context) error {
 }
 
 func (b *trial) parkOnce(ctx context.Context) (p parking, err error) {
-	l, err := b.openLot(ctx)
+	l, err := b.openLot(ctx, holdfast, b.concurrency)
 	if err != nil {
 		return p, err
 	}
@@ -169,7 +171,7 @@ func (b *trial) parkOnce(ctx context.Context) (p parking, err error) {
 	if err != nil {
 		return p, err
 	}
-	if err := p.fill(ctx, b, l, before); err != nil {
+	if err := p.fill(ctx, b, l, b.parked, before); err != nil {
 		return p, err
 	}
 	after, err := settled(ctx, l.replica.PID())
@@ -177,7 +179,7 @@ func (b *trial) parkOnce(ctx context.Context) (p parking, err error) {
 		return p, err
 	}
 	p.perCall = (after - before) / float64(b.parked)
-	if err := b.waiting(ctx, l, b.parked); err != nil {
+	if err := b.waiting(ctx, l.server, b.parked); err != nil {
 		return p, err
 	}
 
@@ -185,7 +187,7 @@ func (b *trial) parkOnce(ctx context.Context) (p parking, err error) {
 	if err != nil {
 		return p, err
 	}
-	r := l.resume(ctx)
+	r := l.resume(ctx, b.parked)
 	used, err := proc.CPU(l.replica.PID())
 	if err != nil {
 		return p, err
@@ -194,16 +196,17 @@ func (b *trial) parkOnce(ctx context.Context) (p parking, err error) {
 	p.lost = b.parked - r.Calls
 	p.resumeRate = float64(r.Calls) / r.Elapsed.Seconds()
 	p.resumeCPU = float64((used - cpu).Microseconds()) / float64(max(r.Calls, 1))
-	return p, b.waiting(ctx, l, 0)
+	return p, b.waiting(ctx, l.server, 0)
 }
 
-// fill parks the calls in steps and draws the curve.
-func (p *parking) fill(ctx context.Context, b *trial, l *lot, before float64) error {
+// fill parks n calls more in steps and draws the curve.
+func (p *parking) fill(ctx context.Context, b *trial, l *lot, n int, before float64) error {
 	const steps = 20
-	p.curve = []stat.Point{{X: 0, Y: before / (1 << 20)}}
+	begin := len(l.calls)
+	p.curve = []stat.Point{{X: float64(begin), Y: before / (1 << 20)}}
 	var busy time.Duration
 	for step := range steps {
-		r := l.park(ctx, b.parked*(step+1)/steps-len(l.calls))
+		r := l.park(ctx, begin+n*(step+1)/steps-len(l.calls))
 		b.fault("parking", r)
 		if r.Errors > 0 {
 			// Without a request state nothing can be resumed: no more of it.
@@ -214,22 +217,27 @@ func (p *parking) fill(ctx context.Context, b *trial, l *lot, before float64) er
 		if err != nil {
 			return err
 		}
+		descriptors, err := proc.Descriptors(l.replica.PID())
+		if err != nil {
+			return err
+		}
+		p.most = max(p.most, descriptors)
 		p.curve = append(p.curve, stat.Point{X: float64(len(l.calls)), Y: float64(rss) / (1 << 20)})
 	}
-	p.parkRate = float64(b.parked) / busy.Seconds()
+	p.parkRate = float64(n) / busy.Seconds()
 	p.slope = stat.Slope(p.curve) * (1 << 20)
 	return nil
 }
 
-// waiting notes a fault unless the server sees as many questions open as there
-// are parked calls, and nothing answered twice.
-func (b *trial) waiting(ctx context.Context, l *lot, want int) error {
-	c, err := l.server.counts(ctx)
+// waiting notes a fault unless the server sees as many calls wait for answers as
+// wait here, and nothing answered twice.
+func (b *trial) waiting(ctx context.Context, s *server, want int) error {
+	c, err := s.counts(ctx)
 	if err != nil {
 		return err
 	}
 	if c.Waiting != want || c.Stray != 0 || c.Left != 0 {
-		b.report.Faults = append(b.report.Faults, fmt.Sprintf("%d calls are parked, but the server sees %+v", want, c))
+		b.report.Faults = append(b.report.Faults, fmt.Sprintf("%d calls wait, but the server sees %+v", want, c))
 	}
 	return nil
 }

@@ -34,6 +34,12 @@ func (b *trial) parts() []func(context.Context) error {
 	if b.does("parked") && b.has(holdfast) {
 		parts = append(parts, b.parkMany, b.callBeside)
 	}
+	if b.does("released") && b.has(holdfast) {
+		parts = append(parts, b.letGo)
+	}
+	if b.does("dialects") && b.has(holdfast) {
+		parts = append(parts, b.dialects)
+	}
 	if b.does("hop") && b.has(holdfast) {
 		parts = append(parts, b.hop)
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -14,6 +15,7 @@ import (
 // What clients bear before they give up.
 const (
 	maxRounds   = 10 // answers of input_required in one call
+	maxTokens   = 40 // resume tokens of one call
 	maxTries    = 12 // of one request
 	maxAttempts = 10 // of a call whose first round was lost
 	firstPause  = 80 * time.Millisecond
@@ -26,28 +28,29 @@ type End string
 const (
 	Done         End = "done"
 	Disconnected End = "client itself disconnected"
-	Lost         End = "lost with a request state"
+	Lost         End = "lost with a handle"
 	FirstLost    End = "first round lost"
 	Told         End = "error in the first round"
+	Cancelled    End = "cancelled by its client"
 )
+
+// Ends are all of them.
+var Ends = []End{Done, Cancelled, Disconnected, FirstLost, Told, Lost}
 
 // Ended is the end of one attempt.
 type Ended struct {
-	End    End
-	Tool   Tool
-	Key    string
-	State  bool   // the client held a request state
+	End     End
+	Dialect Dialect
+	Tool    Tool
+	Key     string
+	State   bool // the client held a handle
+	Task    bool // and that was a task's id
+
 	Reason string // data.reason, where there was an error of Holdfast's own
 	MayRun bool   // data.mayHaveRun
 	Cut    bool   // the connection ended in the middle of the response
 	Detail string
 	Rounds int
-}
-
-// toldLost reports whether the client was told that the call is lost with its
-// owner or its stream, and that it may have run.
-func (e *Ended) toldLost() bool {
-	return e.MayRun && (e.Reason == "call_lost" || e.Reason == "upstream_lost")
 }
 
 // errLeft is the reason why a client breaks its connection.
@@ -59,13 +62,54 @@ type caller struct {
 	client *Client
 	plan   *Plan
 	script Script
-	rounds int    // that were answered with input_required
-	state  string // the newest request state
+	rounds int            // that were answered with input_required
+	state  string         // the newest request state
+	given  map[string]any // all responses so far, see bring
+}
+
+func (c *caller) trace(format string, v ...any) {
+	c.load.server.Ledger.Trace(c.script.Key, "client: "+format, v...)
+}
+
+func (c *caller) breaks(format string, v ...any) {
+	c.load.server.Ledger.Break("%s (%s, %s): %s", c.script.Key, c.plan.Dialect, c.plan.Tool, fmt.Sprintf(format, v...))
+}
+
+// begun is an end yet to come.
+func (c *caller) begun() Ended {
+	return Ended{Dialect: c.plan.Dialect, Tool: c.plan.Tool, Key: c.script.Key}
+}
+
+// failed notes that the call has ended with an error, or without any answer.
+func (e *Ended) failed(r *Reply) {
+	e.Detail, e.Cut = r.String(), r.Begun && r.Err == nil
+	if r.Err != nil {
+		e.Reason, e.MayRun = r.Err.Data.Reason, r.Err.mayHaveRun()
+	}
+	switch {
+	case e.State:
+		e.End = Lost
+	case r.Err != nil:
+		e.End = Told
+	default:
+		e.End = FirstLost
+	}
+}
+
+// finished notes that the call has ended with a result, which must be its own.
+func (e *Ended) finished(c *caller, text string) {
+	e.End = Done
+	if want := Finding(c.script.Key, answersOf(&c.script)); text != want {
+		e.End, e.State, e.Detail = Lost, true, fmt.Sprintf("the result is %.200q", text)
+	}
 }
 
 // attempt drives the call to its end, once.
 func (c *caller) attempt(ctx context.Context) Ended {
-	end := Ended{Tool: c.plan.Tool, Key: c.script.Key}
+	if c.plan.Dialect == Following {
+		return c.follow(ctx)
+	}
+	end := c.begun()
 	var responses map[string]any
 	var last func() // sends the request before this one again
 	for step := 0; ; {
@@ -80,51 +124,45 @@ func (c *caller) attempt(ctx context.Context) Ended {
 			end.End = Disconnected
 			return end
 		case reply.Err != nil || reply.Broken != nil:
-			end.Detail, end.Cut = reply.String(), reply.Begun && reply.Err == nil
-			if reply.Err != nil {
-				end.Reason = reply.Err.Data.Reason
-				end.MayRun = reply.Err.Data.MayHaveRun != nil && *reply.Err.Data.MayHaveRun
-			}
-			switch {
-			case left:
+			if end.failed(reply); left {
 				end.End = Disconnected
-			case end.State:
-				end.End = Lost
-			case reply.Err != nil:
-				end.End = Told
-			default:
-				end.End = FirstLost
 			}
 			return end
+		case reply.Task != nil:
+			return c.pursue(ctx, reply.Task)
 		case reply.State == "":
-			if end.End = Done; left {
+			if end.finished(c, reply.Result); left {
 				end.End = Disconnected
-			}
-			if want := Finding(c.script.Key, answersOf(&c.script)); reply.Result != want {
-				end.Detail = reply.String()
-				if end.End == Done {
-					end.End = Lost
-				}
 			}
 			return end
 		}
 		state := c.state
 		c.state = reply.State
-		if c.rounds++; c.rounds > maxRounds {
+		most := maxRounds
+		if c.plan.Dialect == ResumeToken {
+			most = maxTokens
+		}
+		if c.rounds++; c.rounds > most {
 			end.End, end.State, end.Detail = Lost, true, "the client gave up after so many rounds"
 			return end
 		}
+		if c.plan.Pry && c.rounds == 1 {
+			c.pry(ctx, func(other *caller) *Request { return other.request(c.state, other.bring(nil)) })
+		}
 		if last = nil; len(reply.Asked) == 0 { // let go of: come back
+			if c.plan.Dialect == ResumeToken && step < maxSteps-1 {
+				step++
+			}
 			if !sleep(ctx, firstPause) {
 				end.End = Disconnected
 				return end
 			}
-			responses = nil
+			responses = c.bring(nil)
 			continue
 		}
 		if state != "" {
 			old := responses
-			last = func() { c.client.Send(ctx, c.plan, &c.script, state, old) }
+			last = func() { c.client.Send(ctx, c.request(state, old)) }
 		}
 		if step < maxSteps-1 {
 			step++
@@ -133,7 +171,7 @@ func (c *caller) attempt(ctx context.Context) Ended {
 			end.End = Disconnected
 			return end
 		}
-		responses = c.answers(reply.Asked)
+		responses = c.bring(c.answers(reply.Asked))
 		if last != nil && c.plan.Twice[step-1] != TooLate {
 			last = nil
 		}
@@ -162,9 +200,9 @@ func (c *caller) round(ctx context.Context, step int, responses map[string]any) 
 		case try == 0 && c.state != "" && c.plan.Twice[step%maxSteps] == AtOnce:
 			reply = c.twice(ctx, responses)
 		default:
-			reply = c.client.Send(ctx, c.plan, &c.script, c.state, responses)
+			reply = c.client.Send(ctx, c.request(c.state, responses))
 		}
-		c.load.server.Ledger.Trace(c.script.Key, "client: step %d, try %d, after %v: %s", step, try, time.Since(began).Round(time.Millisecond), reply)
+		c.trace("step %d, try %d, after %v: %s", step, try, time.Since(began).Round(time.Millisecond), reply)
 		if reply.final() {
 			return reply, left
 		}
@@ -177,12 +215,26 @@ func (c *caller) round(ctx context.Context, step int, responses map[string]any) 
 	return reply, left
 }
 
+// pry has another caller come with the call's handle: it must be told nothing.
+func (c *caller) pry(ctx context.Context, request func(other *caller) *Request) {
+	other := *c
+	other.client = c.load.clients[(c.plan.Caller+1)%len(c.load.clients)]
+	reply := other.client.Send(ctx, request(&other))
+	c.trace("another caller has the handle: %s", reply)
+	switch {
+	case reply.Err != nil && reply.Err.Data.Reason == "state_foreign":
+		c.load.tally.pried(c.plan.Dialect)
+	case reply.final():
+		c.breaks("another caller came with the handle, and was told: %s", reply)
+	}
+}
+
 // breakOff sends a request and closes the connection soon.
 func (c *caller) breakOff(ctx context.Context, responses map[string]any) (*Reply, bool) {
 	ctx, leave := context.WithCancelCause(ctx)
 	defer leave(nil)
 	timer := time.AfterFunc(c.plan.After, func() { leave(errLeft) })
-	reply := c.client.Send(ctx, c.plan, &c.script, c.state, responses)
+	reply := c.client.Send(ctx, c.request(c.state, responses))
 	if timer.Stop() || reply.Broken == nil {
 		return reply, false
 	}
@@ -197,17 +249,17 @@ func (c *caller) twice(ctx context.Context, responses map[string]any) *Reply {
 	var replies [2]*Reply
 	var both sync.WaitGroup
 	for i := range replies {
-		both.Go(func() { replies[i] = c.client.Send(ctx, c.plan, &c.script, c.state, responses) })
+		both.Go(func() { replies[i] = c.client.Send(ctx, c.request(c.state, responses)) })
 	}
 	both.Wait()
 	a, b := replies[0], replies[1]
 	if rank(a) < rank(b) {
 		a, b = b, a
 	}
-	c.load.server.Ledger.Trace(c.script.Key, "client: sent twice, the other reply is %s", b)
+	c.trace("sent twice, the other reply is %s", b)
 	// A client that is let go of is asked nothing, and told to come back.
 	if b.final() && !b.letGo() && a.String() != b.String() && !c.toldLost(b) {
-		c.load.server.Ledger.Break("%s: a request that was sent twice got two outcomes: %s; %s", c.script.Key, a, b)
+		c.breaks("a request that was sent twice got two outcomes: %s; %s", a, b)
 	}
 	return a
 }
@@ -216,7 +268,7 @@ func (c *caller) twice(ctx context.Context, responses map[string]any) *Reply {
 // its stream, where nobody can go on with it. The other reply may be the owner's,
 // which it gave before it was cut off, or say in other words that it is lost.
 func (c *caller) toldLost(r *Reply) bool {
-	return !c.plan.Tool.Carried() && r.Err != nil && (r.Err.Data.Reason == "call_lost" || r.Err.Data.Reason == "upstream_lost")
+	return c.plan.Tool == Unsafe && r.Err != nil && (r.Err.Data.Reason == "call_lost" || r.Err.Data.Reason == "upstream_lost")
 }
 
 // letGo reports whether the client is to come back although nothing is asked.
@@ -235,8 +287,10 @@ func rank(r *Reply) int {
 		return 3
 	case r.State != "":
 		return 4
+	case r.Task != nil:
+		return 5
 	}
-	return 5
+	return 6
 }
 
 // answers are those of a person who answers exactly what was asked.
@@ -248,21 +302,24 @@ func (c *caller) answers(asked []Asked) map[string]any {
 			Messages []struct{ Content struct{ Text string } }
 		}
 		if err := json.Unmarshal([]byte(a.Params), &params); err != nil && a.Params != "" {
-			c.load.server.Ledger.Break("%s: input request %s has params %s", c.script.Key, a.Key, a.Params)
+			c.breaks("input request %s has params %s", a.Key, a.Params)
+		}
+		asks := params.Message
+		if len(params.Messages) == 1 {
+			asks = params.Messages[0].Content.Text
+		}
+		if a.Method != Roots && !strings.HasPrefix(asks, c.script.Key+"/") {
+			c.breaks("was asked what is another call's: %s", a.Params)
 		}
 		switch a.Method {
 		case Elicit:
-			responses[a.Key] = map[string]any{"action": "accept", "content": map[string]any{"answer": params.Message}}
+			responses[a.Key] = map[string]any{"action": "accept", "content": map[string]any{"answer": asks}}
 		case Sampling:
-			text := ""
-			if len(params.Messages) == 1 {
-				text = params.Messages[0].Content.Text
-			}
-			responses[a.Key] = map[string]any{"role": "assistant", "model": "m", "content": map[string]any{"type": "text", "text": text}}
+			responses[a.Key] = map[string]any{"role": "assistant", "model": "m", "content": map[string]any{"type": "text", "text": asks}}
 		case Roots:
 			responses[a.Key] = map[string]any{"roots": []any{map[string]any{"uri": "file:///" + c.script.Key}}}
 		default:
-			c.load.server.Ledger.Break("%s: input request of method %q", c.script.Key, a.Method)
+			c.breaks("input request of method %q", a.Method)
 		}
 	}
 	return responses

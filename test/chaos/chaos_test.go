@@ -46,6 +46,7 @@ func TestPlanComesFromTheSeed(t *testing.T) {
 
 // key is what of a plan can be compared.
 func (p *Plan) key() *struct {
+	Dialect      Dialect
 	Tool         Tool
 	Caller, Step int
 	Think        [maxSteps]time.Duration
@@ -53,12 +54,13 @@ func (p *Plan) key() *struct {
 	Break        int
 } {
 	return &struct {
+		Dialect      Dialect
 		Tool         Tool
 		Caller, Step int
 		Think        [maxSteps]time.Duration
 		Twice        [maxSteps]Twice
 		Break        int
-	}{p.Tool, p.Caller, len(p.Script.Steps), p.Think, p.Twice, p.Break}
+	}{p.Dialect, p.Tool, p.Caller, len(p.Script.Steps), p.Think, p.Twice, p.Break}
 }
 
 // TestLedger breaks each promise once, so that a run that says nothing has
@@ -113,6 +115,13 @@ func TestTallyIsShort(t *testing.T) {
 		if rung != "replayed" {
 			tally.served(map[string]float64{rung: 1})
 		}
+	}
+	for range 2 {
+		tally.ended(Ended{End: Done, Dialect: Saga})
+	}
+	tally.ended(Ended{End: Done, Dialect: MRTR})
+	if got := strings.Join(tally.Unspoken(2, []Dialect{MRTR, Saga}), "\n"); got != "calls of dialect mrtr that are done: 1, want 2" {
+		t.Errorf("unspoken: %q", got)
 	}
 	got := strings.Join(tally.Short(1, Faults, rungs), "\n")
 	want := "replica cut off from NATS, and healed: 0 times, want 1\nrounds served replayed: 0, want 1"

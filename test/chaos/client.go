@@ -15,8 +15,7 @@ import (
 	"time"
 )
 
-// Client speaks the modern protocol to one endpoint, each request on a
-// connection of its own.
+// Client sends messages to one endpoint, each on a connection of its own.
 type Client struct {
 	URL    string // of the balancer
 	Caller int
@@ -36,18 +35,38 @@ func NewClient(address string, caller int) *Client {
 	}
 }
 
-// Reply is how a request was answered: by exactly one of Result, State, Err and
-// Broken.
+// Request is a message of a client.
+type Request struct {
+	Dialect Dialect
+	Path    string
+	ID      int64  // 0: the message has none, or Body has it
+	Method  string // "": Body is a response
+	Name    string // what Mcp-Name says
+	Token   string // under which progress is reported
+	Params  map[string]any
+	Body    map[string]any // further members of the message
+
+	// Hear is given what comes before the answer; nil: only progress may.
+	Hear func(*rpc) error
+}
+
+// Reply is how a request was answered: by exactly one of Result, State, Task,
+// Status, Err and Broken.
 type Reply struct {
-	Result string // the text of the tool's result
-	State  string // input_required: the request state
+	Result string // the text of the tool's result, or acknowledged
+	State  string // the call goes on: the request state, or what a dialect has in its place
 	Asked  []Asked
+	Task   *Task
+	Status string // how a request stands that is followed
 	Err    *Failure
 	Broken error // the connection ended without an answer
 	Begun  bool  // the head of the response has come
 
 	Progress int // notifications before
 }
+
+// acknowledged is the result of what only brings something.
+const acknowledged = "acknowledged"
 
 // Asked is an input request.
 type Asked struct {
@@ -72,6 +91,9 @@ func (f *Failure) Error() string {
 	return fmt.Sprintf("%d %s (reason %q)", f.Code, f.Message, f.Data.Reason)
 }
 
+// mayHaveRun reports whether the error says that the call may have run.
+func (f *Failure) mayHaveRun() bool { return f.Data.MayHaveRun != nil && *f.Data.MayHaveRun }
+
 // String is for comparing and printing.
 func (r *Reply) String() string {
 	switch {
@@ -79,8 +101,12 @@ func (r *Reply) String() string {
 		return "broken: " + r.Broken.Error()
 	case r.Err != nil:
 		return "error: " + r.Err.Error()
+	case r.Task != nil:
+		return r.Task.String()
 	case r.State != "":
 		return fmt.Sprintf("asked: %v", r.Asked)
+	case r.Status != "":
+		return "status: " + r.Status
 	}
 	return "result: " + r.Result
 }
@@ -90,140 +116,135 @@ func (r *Reply) final() bool {
 	return r.Broken == nil && (r.Err == nil || !r.Err.RetryAfter)
 }
 
-// Send sends a tool call: the first time, or with what a retry brings. ctx ends
-// when the client closes its connection.
-func (c *Client) Send(ctx context.Context, plan *Plan, script *Script, state string, responses map[string]any) *Reply {
+// Send sends a message and waits for its answer. ctx ends when the client closes
+// its connection.
+func (c *Client) Send(ctx context.Context, q *Request) *Reply {
 	ctx, cancel := context.WithTimeoutCause(ctx, requestTime, errors.New("no answer in time"))
 	defer cancel()
-	id := c.ids.Add(1)
-	token := fmt.Sprintf("progress-%d", id)
-	params := map[string]any{
-		"name": plan.Tool, "arguments": script,
-		"_meta": map[string]any{
-			"io.modelcontextprotocol/protocolVersion":    "2026-07-28",
-			"io.modelcontextprotocol/clientInfo":         map[string]any{"name": "chaos", "version": "1"},
-			"io.modelcontextprotocol/clientCapabilities": map[string]any{"elicitation": map[string]any{"form": struct{}{}}, "sampling": struct{}{}, "roots": struct{}{}},
-			"progressToken": token,
-		},
+	message := map[string]any{"jsonrpc": "2.0"}
+	for name, value := range q.Body {
+		message[name] = value
 	}
-	if state != "" {
-		params["requestState"] = state
+	if q.ID != 0 {
+		message["id"] = q.ID
 	}
-	if len(responses) > 0 {
-		params["inputResponses"] = responses
+	if q.Method != "" {
+		message["method"], message["params"] = q.Method, q.Params
 	}
-	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})
+	body, err := json.Marshal(message)
 	if err != nil {
 		return &Reply{Broken: err}
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL+plan.Path, bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL+q.Path, bytes.NewReader(body))
 	if err != nil {
 		return &Reply{Broken: err}
 	}
 	for name, value := range map[string]string{
 		"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
-		"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": string(plan.Tool),
 		"Authorization": fmt.Sprintf("Bearer caller-%d", c.Caller),
 	} {
 		request.Header.Set(name, value)
+	}
+	if q.Dialect.Modern() {
+		request.Header.Set("MCP-Protocol-Version", "2026-07-28")
+		request.Header.Set("Mcp-Method", q.Method)
+		if q.Name != "" {
+			request.Header.Set("Mcp-Name", q.Name)
+		}
+	} else {
+		request.Header.Set("Holdfast-Dialect", string(q.Dialect))
 	}
 	response, err := c.http.Do(request)
 	if err != nil {
 		return &Reply{Broken: err}
 	}
 	defer func() { _ = response.Body.Close() }() // only read
-	return read(response, id, token)
+	return read(response, q)
 }
 
 // rpc is what a body or an event may be.
 type rpc struct {
-	ID     json.RawMessage `json:"id"`
-	Method string          `json:"method"`
-	Params struct {
-		Token string `json:"progressToken"`
-	} `json:"params"`
-	Result json.RawMessage `json:"result"`
-	Error  *Failure        `json:"error"`
+	ID        json.RawMessage  `json:"id"`
+	Method    string           `json:"method"`
+	Params    json.RawMessage  `json:"params"`
+	Result    json.RawMessage  `json:"result"`
+	Dependent map[string]asked `json:"dependent_requests"`
+	Error     *Failure         `json:"error"`
 }
 
 const maxBody = 1 << 20
 
-func read(response *http.Response, id int64, token string) *Reply {
+func read(response *http.Response, q *Request) *Reply {
 	r := &Reply{Begun: true}
+	if response.StatusCode == http.StatusAccepted { // of what gets no answer
+		r.Result = acknowledged
+		return r
+	}
 	if !strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream") {
 		body, err := io.ReadAll(io.LimitReader(response.Body, maxBody))
 		if err != nil {
 			r.Broken = err
 			return r
 		}
-		r.take(body, id, token, response)
+		r.take(body, q, response)
 		return r
 	}
 	lines := bufio.NewReaderSize(response.Body, maxBody)
 	for {
 		line, err := lines.ReadSlice('\n')
 		if err != nil {
-			r.Broken = fmt.Errorf("stream without an answer: %w", err)
+			r.Broken = fmt.Errorf("%w: %w", errNoAnswer, err)
 			return r
 		}
-		if data, ok := bytes.CutPrefix(line, []byte("data:")); ok && r.take(data, id, token, response) {
+		if data, ok := bytes.CutPrefix(line, []byte("data:")); ok && r.take(data, q, response) {
 			return r
 		}
 	}
 }
 
+// errNoAnswer is a stream that has ended without an answer.
+var errNoAnswer = errors.New("stream without an answer")
+
 // take reads a message; it reports whether that was the answer.
-func (r *Reply) take(data []byte, id int64, token string, response *http.Response) bool {
+func (r *Reply) take(data []byte, q *Request, response *http.Response) bool {
 	var m rpc
 	if err := json.Unmarshal(data, &m); err != nil {
 		r.Broken = fmt.Errorf("HTTP %d with %.200q: %w", response.StatusCode, data, err)
 		return true
 	}
-	if m.Method == "notifications/progress" {
-		if m.Params.Token != token {
-			r.Broken = fmt.Errorf("progress under token %q, not %q", m.Params.Token, token)
-			return true
+	if m.Method != "" {
+		if m.Method == "notifications/progress" {
+			r.Progress++
+			if r.Broken = q.ours(&m); r.Broken != nil {
+				return true
+			}
 		}
-		r.Progress++
-		return false
+		if q.Hear != nil {
+			r.Broken = q.Hear(&m)
+		}
+		return r.Broken != nil
 	}
 	switch {
 	case m.Error != nil:
 		r.Err = m.Error
 		r.Err.RetryAfter = response.Header.Get("Retry-After") != "" || m.Error.Data.Reason == "bus_down" || m.Error.Data.Reason == "shutdown"
-	case string(m.ID) != strconv.FormatInt(id, 10):
-		r.Broken = fmt.Errorf("an answer to request %s, not %d: %.200s", m.ID, id, data)
+	case string(m.ID) != strconv.FormatInt(q.ID, 10):
+		r.Broken = fmt.Errorf("an answer to request %s, not %d: %.200s", m.ID, q.ID, data)
+	case m.Dependent != nil:
+		r.dependent(m.Dependent)
 	default:
-		r.result(m.Result)
+		r.result(q.Dialect, m.Result)
 	}
 	return true
 }
 
-func (r *Reply) result(raw json.RawMessage) {
-	var result struct {
-		Type     string `json:"resultType"`
-		State    string `json:"requestState"`
-		Requests map[string]struct {
-			Method Kind            `json:"method"`
-			Params json.RawMessage `json:"params"`
-		} `json:"inputRequests"`
-		Content []struct{ Text string }
-		IsError bool
+// ours holds the token of progress against the request's.
+func (q *Request) ours(m *rpc) error {
+	var params struct {
+		Token string `json:"progressToken"`
 	}
-	if err := json.Unmarshal(raw, &result); err != nil {
-		r.Broken = fmt.Errorf("result %.200s: %w", raw, err)
-		return
+	if err := json.Unmarshal(m.Params, &params); err != nil || params.Token != q.Token {
+		return fmt.Errorf("progress under token %q, not %q (%w)", params.Token, q.Token, err)
 	}
-	switch {
-	case result.Type == "input_required" && result.State != "":
-		r.State = result.State
-		for key, asked := range result.Requests {
-			r.Asked = append(r.Asked, Asked{key, asked.Method, string(asked.Params)})
-		}
-		sortAsked(r.Asked)
-	case result.Type == "complete" && len(result.Content) == 1:
-		r.Result = result.Content[0].Text
-	default:
-		r.Broken = fmt.Errorf("result %.200s", raw)
-	}
+	return nil
 }

@@ -18,16 +18,21 @@
 //     of the two commands leaves a process behind that SIGTERM does not end;
 //   - replicas of the built binary on fixed addresses (Fleet), the links between
 //     them, to NATS and to the server being Toxiproxy's;
-//   - clients of the modern protocol (Client) behind a round-robin that goes by
-//     connections. Each follows its plan: what the tool will ask, how long the
-//     person thinks, which requests are sent twice, where the connection breaks;
+//   - clients (Client) behind a round-robin that goes by connections; over HTTP
+//     every other one speaks MRTR, and the rest all other dialects in turn
+//     (dialect.go). Each follows its plan: what the tool will ask, how long the
+//     person thinks, which requests are sent twice, where the connection breaks,
+//     who cancels, never comes back, or comes with another's handle;
 //   - faults, in two lanes: of replicas, and of links or the commands' processes.
 //
 // The plans of calls and faults come from the seed alone. How they meet does
 // not, so that a seed shows the same mix again, not the same run.
 //
-// What must hold is in ledger.go (what the server saw), load.go (what clients
-// were told) and leftover.go; the run fails, too, when a fault or a rung of the
-// failover ladder did not happen often enough. The program needs Linux (/proc, and loopback
-// addresses beside 127.0.0.1).
+// What must hold is in ledger.go (what the server saw), load.go (what clients were
+// told; dialect.go has the terms of each dialect, tasks.go and follow.go what holds
+// in two of them), leftover.go (what replicas and the server have left in the end) and
+// custody.go (which sessions may be left at the server); the run fails, too, when a
+// fault or a rung of the failover ladder did not happen often enough, or a dialect was
+// hardly spoken. The program needs Linux (/proc, and loopback addresses beside
+// 127.0.0.1).
 package main

@@ -122,6 +122,7 @@ func (c *Chaos) make(ctx context.Context, r *rand.Rand, fault Fault) error {
 		}
 	case NATSRestarts:
 		c.tally.event("nats stops")
+		began := time.Now()
 		if err := f.NATS.Stop([...]syscall.Signal{syscall.SIGTERM, syscall.SIGKILL}[r.IntN(2)]); err != nil {
 			return err
 		}
@@ -130,17 +131,20 @@ func (c *Chaos) make(ctx context.Context, r *rand.Rand, fault Fault) error {
 			return err
 		}
 		c.tally.event("nats started")
+		f.custody.cutOff(began)
 	case ChildKills:
 		if err := f.killChild(ctx, r); err != nil {
 			return err
 		}
 	case UpstreamCuts:
 		c.tally.event("upstream cut")
+		began := time.Now()
 		f.Upstream.Break()
 		sleep(ctx, upTo(r, 1, 200))
 		if err := f.Upstream.Join(); err != nil {
 			return err
 		}
+		f.custody.sever(began)
 	}
 	c.tally.fault(fault)
 	return nil
@@ -152,6 +156,8 @@ func (c *Chaos) cutOff(ctx context.Context, r *rand.Rand, slot int) error {
 	links := c.fleet.cuts[slot]
 	swallow := r.IntN(2) == 0
 	c.tally.event("cut off %d (swallow: %v)", slot, swallow)
+	c.tally.strangers.cutOff(slot)
+	defer c.fleet.custody.cutOff(time.Now())
 	for _, link := range links {
 		cut := link.Sever
 		if swallow {
@@ -167,6 +173,7 @@ func (c *Chaos) cutOff(ctx context.Context, r *rand.Rand, slot int) error {
 			return err
 		}
 	}
+	c.tally.strangers.heal(slot)
 	c.tally.event("healed %d", slot)
 	return nil
 }

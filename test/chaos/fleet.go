@@ -16,12 +16,11 @@ import (
 	"github.com/holdfast-mcp/holdfast/test/fixture/roundrobin"
 )
 
-// Places of replicas. The first one is never killed nor drained, and shows
-// what is left over; the last one is for additional replicas.
+// Places of replicas. The first one is never killed nor drained; the last one is
+// for additional replicas.
 const (
-	survivor = 0
-	extra    = 3
-	slots    = 4
+	extra = 3
+	slots = 4
 )
 
 // Fleet is replicas on fixed addresses behind a round-robin, and all links
@@ -32,20 +31,22 @@ type Fleet struct {
 	Upstream *Link
 	NATS     *NATS // nil: the replicas form a cluster
 
-	tally  *Tally
-	server *Server
-	binary string
-	dir    string
-	links  *Links
-	cuts   [slots][]*Link // that cut a replica off
-	args   [slots][]string
-	ports  ports
+	tally   *Tally
+	server  *Server
+	custody *custody
+	binary  string
+	dir     string
+	links   *Links
+	cuts    [slots][]*Link // that cut a replica off
+	args    [slots][]string
+	ports   ports
 
 	work sync.WaitGroup // what watches the ends of processes
 
 	mu       sync.Mutex
 	replicas [slots]*Replica
 	started  [slots]int
+	lowering bool
 }
 
 // Modes of the bus.
@@ -60,17 +61,21 @@ const ownerTimeout = 600 * time.Millisecond
 // Settings of the replicas. Everything that a run waits for is short.
 const settings = `
 bus: {owner_timeout: %[1]s}
-calls: {park_ttl: %[2]s, outcome_ttl: 5s, timeout: 25s}
+calls: {park_ttl: %[2]s, outcome_ttl: 20s, timeout: 25s}
 stream: {after: 150ms, keepalive: 1s}
 shutdown: {delay: 100ms, grace: 3s}
 upstream: {retry_min: 20ms, idle_conn_ttl: 2s, post_timeout: 5s}
+dialects:
+  resume_token: {after: 250ms}
+  resumable: {max_wait: 10s}
+  tasks: {after: 200ms, ttl: %[3]s, poll: 100ms}
 log: {level: debug}
 `
 
 const overHTTP = `
 upstreams:
-  - {name: resumable, url: "http://%[1]s/resumable", path: /resumable}
-  - {name: plain, url: "http://%[1]s/plain", path: /plain}
+  - {name: resumable, url: "http://%[1]s/resumable", path: /resumable, headers: {%[2]s: "%[3]s"}}
+  - {name: plain, url: "http://%[1]s/plain", path: /plain, headers: {%[2]s: "%[3]s"}}
 sessions: {open_timeout: 5s, queue_timeout: 5s}
 `
 
@@ -82,11 +87,15 @@ sessions: {open_timeout: 5s, queue_timeout: 5s, idle_ttl: 1s}
 stdio: {grace: 200ms, restart_min: 20ms, restart_max: 200ms}
 `
 
-const parkTTL = 30 * time.Second
+// How long calls wait that nobody comes back for.
+const (
+	parkTTL = 30 * time.Second
+	taskTTL = parkTTL
+)
 
 // raise starts the fleet, save for the additional replica.
 func raise(ctx context.Context, mode, dir string, server *Server, tally *Tally) (f *Fleet, err error) {
-	f = &Fleet{Mode: mode, tally: tally, server: server, binary: filepath.Join(dir, "holdfast"), dir: dir, links: NewLinks()}
+	f = &Fleet{Mode: mode, tally: tally, server: server, custody: newCustody(), binary: filepath.Join(dir, "holdfast"), dir: dir, links: NewLinks()}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, f.Lower())
@@ -98,16 +107,7 @@ func raise(ctx context.Context, mode, dir string, server *Server, tally *Tally) 
 	if f.Upstream, err = f.links.Add("upstream", server.Address); err != nil {
 		return f, err
 	}
-	config, keys := filepath.Join(dir, "config.yaml"), filepath.Join(dir, "keys")
-	text := fmt.Sprintf(settings, ownerTimeout, parkTTL)
-	if mode == modeStdio {
-		text += fmt.Sprintf(overStdio, f.pipe(), server.Socket)
-	} else {
-		text += fmt.Sprintf(overHTTP, f.Upstream.Address())
-	}
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		return f, err
-	}
+	keys := filepath.Join(dir, "keys")
 	if err := os.WriteFile(keys, []byte(strings.Repeat("5eed", 16)+"\n"), 0o600); err != nil {
 		return f, err
 	}
@@ -117,7 +117,7 @@ func raise(ctx context.Context, mode, dir string, server *Server, tally *Tally) 
 		}
 	}
 	for slot := range slots {
-		f.args[slot] = []string{"--config", config, "--state-key-file", keys}
+		f.args[slot] = []string{"--state-key-file", keys}
 	}
 	if err := f.link(); err != nil {
 		return f, err
@@ -165,19 +165,37 @@ func (f *Fleet) link() error {
 	return nil
 }
 
+// configure writes the configuration of a process.
+func (f *Fleet) configure(process string) (file string, err error) {
+	text := fmt.Sprintf(settings, ownerTimeout, parkTTL, taskTTL)
+	if f.Mode == modeStdio {
+		text += fmt.Sprintf(overStdio, f.pipe(), f.server.Socket)
+	} else {
+		text += fmt.Sprintf(overHTTP, f.Upstream.Address(), replicaHeader, process)
+	}
+	file = filepath.Join(f.dir, process+".yaml")
+	return file, os.WriteFile(file, []byte(text), 0o600)
+}
+
 // Start starts the replica of a place.
 func (f *Fleet) Start(ctx context.Context, slot int) error {
 	f.mu.Lock()
 	f.started[slot]++
-	log := filepath.Join(f.dir, fmt.Sprintf("%d-%02d.log", slot, f.started[slot]))
+	process := fmt.Sprintf("%d-%02d", slot, f.started[slot])
 	f.mu.Unlock()
-	r, err := startReplica(ctx, slot, f.binary, log, f.ports.listen(slot), f.ports.admin(slot),
-		f.args[slot], []string{"HOLDFAST_BUS__CLUSTER__SECRET=of all replicas"})
+	config, err := f.configure(process)
+	if err != nil {
+		return err
+	}
+	f.tally.strangers.start()
+	r, err := startReplica(ctx, slot, f.binary, filepath.Join(f.dir, process+".log"), f.ports.listen(slot), f.ports.admin(slot),
+		append([]string{"--config", config}, f.args[slot]...), []string{"HOLDFAST_BUS__CLUSTER__SECRET=of all replicas"})
 	if err != nil {
 		return err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	r.Process = process
 	f.replicas[slot] = r
 	return nil
 }
@@ -185,7 +203,7 @@ func (f *Fleet) Start(ctx context.Context, slot int) error {
 // End ends the replica of a place.
 func (f *Fleet) End(slot int, signal syscall.Signal) error {
 	f.mu.Lock()
-	r := f.replicas[slot]
+	r, last := f.replicas[slot], f.lowering
 	f.replicas[slot] = nil
 	f.mu.Unlock()
 	if r == nil {
@@ -200,8 +218,12 @@ func (f *Fleet) End(slot int, signal syscall.Signal) error {
 	}
 	if signal == syscall.SIGKILL {
 		f.tally.kills()
+		f.custody.kill(r.Process)
 	}
-	err = r.end(signal)
+	from := time.Now()
+	if err = r.end(signal); signal == syscall.SIGTERM && !last {
+		f.custody.drain(r.Process, from)
+	}
 	f.tally.served(r.served)
 	if len(theirs) > 0 {
 		f.work.Go(func() { f.awaitEnd(slot, signal, theirs) })
@@ -242,6 +264,9 @@ func (f *Fleet) AwaitPeers(ctx context.Context, most time.Duration) error {
 
 // Lower ends whatever still runs.
 func (f *Fleet) Lower() error {
+	f.mu.Lock()
+	f.lowering = true
+	f.mu.Unlock()
 	var failures [slots + 1]error
 	var all sync.WaitGroup
 	for slot := range slots { // at once: they wait for each other

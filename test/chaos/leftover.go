@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"sync"
 	"time"
 )
 
@@ -13,13 +15,15 @@ type rest struct {
 	goroutines int
 }
 
+// rests are those of the replicas that run, by their places.
+type rests [slots]rest
+
 // still is how long a fleet may take to come to rest: until parked calls whose
 // clients did not come back have expired, and some.
 const still = parkTTL + 10*time.Second
 
-// quiet waits until no replica has anything to do, and returns what the survivor
-// has then.
-func (f *Fleet) quiet(ctx context.Context) (has rest, err error) {
+// quiet waits until no replica has anything to do, and returns what each has then.
+func (f *Fleet) quiet(ctx context.Context) (has rests, err error) {
 	for give := time.Now().Add(still); ; {
 		busy := ""
 		for _, r := range f.Replicas() {
@@ -38,12 +42,17 @@ func (f *Fleet) quiet(ctx context.Context) (has rest, err error) {
 	if !sleep(ctx, idle) {
 		return has, context.Cause(ctx)
 	}
-	r := f.Replicas()[survivor]
-	if has.files, err = settled(ctx, r); err != nil {
-		return has, err
+	var all sync.WaitGroup
+	var failures [slots]error
+	for _, r := range f.Replicas() {
+		all.Go(func() {
+			files, err := settled(ctx, r)
+			n, more := r.goroutines()
+			has[r.Slot], failures[r.Slot] = rest{files, n}, errors.Join(err, more)
+		})
 	}
-	has.goroutines, err = r.goroutines()
-	return has, err
+	all.Wait()
+	return has, errors.Join(failures[:]...)
 }
 
 // settled returns the file descriptors of a replica once they stay the same: a
@@ -65,43 +74,68 @@ func settled(ctx context.Context, r *Replica) (files map[string]int, err error) 
 // idle is how long idle connections last, see settings, and some.
 const idle = 4 * time.Second
 
-// leftOver says what the fleet has too much of after the load.
-func (f *Fleet) leftOver(ctx context.Context, before rest) (broken []string) {
+// leftOver says what the fleet has too much of after the load. A replica that was
+// started again is held against what its place had before: its processes are alike.
+func (f *Fleet) leftOver(ctx context.Context, before rests) (broken []string) {
 	if err := f.AwaitPeers(ctx, startWithin); err != nil {
-		broken = append(broken, f.Mode+": in the end "+err.Error())
+		broken = append(broken, "in the end "+err.Error())
 	}
 	after, err := f.quiet(ctx)
 	if err != nil {
-		return append(broken, f.Mode+": "+err.Error())
-	}
-	own, _, err := f.Replicas()[survivor].status()
-	if err != nil {
-		return append(broken, f.Mode+": "+err.Error())
+		return append(broken, err.Error())
 	}
 	if f.Mode == modeStdio { // no replica has a session
 		broken = append(broken, f.childrenLeft(ctx)...)
 	}
-	// Each session that the survivor keeps has one event stream.
+	for _, r := range f.Replicas() {
+		broken = append(broken, f.leftAt(ctx, r, before[r.Slot], after[r.Slot])...)
+	}
+	return broken
+}
+
+// leftAt says what one replica has too much of.
+func (f *Fleet) leftAt(ctx context.Context, r *Replica, before, after rest) (broken []string) {
+	breaks := func(format string, v ...any) {
+		broken = append(broken, fmt.Sprintf("replica %d ", r.Slot)+fmt.Sprintf(format, v...))
+	}
+	own, _, err := r.status()
+	if err != nil {
+		breaks("does not say how it is: %v", err)
+		return broken
+	}
+	peak, err := r.peak()
+	if err != nil {
+		breaks("does not say what memory it has had: %v", err)
+	}
+	if f.tally.memory(peak); peak > maxMemory {
+		breaks("has had %d MiB of memory, and may have %d", peak>>20, maxMemory>>20)
+	}
+	// Each session that it keeps has one event stream.
 	if now, most := after.files["socket"], before.files["socket"]+own.Sessions; now > most {
-		broken = append(broken, fmt.Sprintf("%s: the survivor has %d sockets, had %d before, and has %d sessions", f.Mode, now, before.files["socket"], own.Sessions))
+		breaks("has %d sockets, had %d before, and has %d sessions", now, before.files["socket"], own.Sessions)
 	}
 	for kind, n := range after.files {
 		if kind != "socket" && n > before.files[kind] {
-			broken = append(broken, fmt.Sprintf("%s: the survivor has %d file descriptors of kind %s, had %d before", f.Mode, n, kind, before.files[kind]))
+			breaks("has %d file descriptors of kind %s, had %d before", n, kind, before.files[kind])
 		}
 	}
 	now, most := after.goroutines, before.goroutines+own.Sessions+few
 	for give := time.Now().Add(lull); now > most && time.Now().Before(give) && sleep(ctx, time.Second); {
-		if now, err = f.Replicas()[survivor].goroutines(); err != nil {
-			return append(broken, f.Mode+": "+err.Error())
+		if now, err = r.goroutines(); err != nil {
+			breaks("does not say how many goroutines it has: %v", err)
+			return broken
 		}
 	}
-	f.tally.event("the survivor has %d goroutines, had %d before, and has %d sessions", now, before.goroutines, own.Sessions)
+	f.tally.event("replica %d has %d goroutines, had %d before, and has %d sessions", r.Slot, now, before.goroutines, own.Sessions)
 	if now > most {
-		broken = append(broken, fmt.Sprintf("%s: the survivor has %d goroutines, had %d before, and has %d sessions", f.Mode, now, before.goroutines, own.Sessions))
+		breaks("has %d goroutines, had %d before, and has %d sessions", now, before.goroutines, own.Sessions)
 	}
 	return broken
 }
+
+// maxMemory is how much memory a replica may have had, with all calls that were
+// open and all outcomes that are kept: some six times what it takes.
+const maxMemory = 256 << 20
 
 // few is how many more goroutines there may be than before: those of the embedded
 // NATS server that look for routes come and go. What is left behind by calls or
@@ -112,9 +146,9 @@ const few = 8
 // serve.
 const lull = 25 * time.Second
 
-// leftOver says what the server has too much of after all replicas have
-// stopped. What killed replicas left there expires.
-func (s *Server) leftOver(ctx context.Context, tally *Tally) (broken []string) {
+// leftOver says what the server has too much of after all replicas have stopped.
+// Sessions that may be left there expire.
+func (s *Server) leftOver(ctx context.Context, c *custody, held []*session, tally *Tally) (broken []string) {
 	conns, sessions, running := s.Left()
 	for give := time.Now().Add(2 * time.Second); conns > 0 && time.Now().Before(give) && sleep(ctx, 20*time.Millisecond); {
 		conns, sessions, running = s.Left()
@@ -123,7 +157,7 @@ func (s *Server) leftOver(ctx context.Context, tally *Tally) (broken []string) {
 		broken = append(broken, fmt.Sprintf("%d connections to the server after all replicas have stopped", conns))
 	}
 	tally.event("after all replicas have stopped: %d sessions and %d executions at the server", sessions, running)
-	tally.orphans(sessions)
+	broken = append(broken, s.leftSessions(c, held, tally)...)
 	for give := time.Now().Add(2 * orphanTTL); sessions+running > 0 && time.Now().Before(give) && sleep(ctx, 50*time.Millisecond); {
 		_, sessions, running = s.Left()
 	}

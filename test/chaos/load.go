@@ -46,7 +46,7 @@ func (l *Load) Run(ctx context.Context, more func() bool) {
 // another key, because nobody can know whether it has run.
 func (l *Load) call(ctx context.Context, plan *Plan) {
 	for attempt := range maxAttempts {
-		c := &caller{load: l, client: l.clients[plan.Caller], plan: plan, script: plan.Script}
+		c := &caller{load: l, client: l.clients[plan.Caller], plan: plan, script: plan.Script, given: map[string]any{}}
 		c.script.Key = keyOf(plan, attempt)
 		end := c.attempt(ctx)
 		l.judge(&end)
@@ -76,10 +76,10 @@ const noticed = 3 * time.Second
 // judge holds the end of a call against what must hold for it.
 func (l *Load) judge(end *Ended) {
 	ledger := l.server.Ledger
-	where := fmt.Sprintf("%s (%s, %d rounds)", end.Key, end.Tool, end.Rounds)
+	where := fmt.Sprintf("%s (%s, %s, %d rounds)", end.Key, end.Dialect, end.Tool, end.Rounds)
 	switch end.End {
 	case Lost:
-		if end.Tool.Carried() {
+		if end.Carried() {
 			ledger.Break("%s was lost: %s", where, end.Detail)
 		} else if !end.toldLost() {
 			ledger.Break("%s was lost without being told that it is, and that it may have run: %s", where, end.Detail)

@@ -45,7 +45,7 @@ func start() int {
 // Options of a run.
 type Options struct {
 	Seed    uint64
-	Calls   int // whose clients held a request state and stayed, at least
+	Calls   int // whose clients held a handle and stayed, at least
 	Faults  int // of each kind, at least
 	Workers int
 	Modes   []string
@@ -130,8 +130,11 @@ func run(ctx context.Context, o Options, stdout io.Writer) (err error) {
 	} else {
 		broken = append(broken, t.tally.Short(1, t.made(), []string{"local", "forwarded"})...)
 	}
+	if !slices.Equal(o.Modes, []string{modeStdio}) {
+		broken = append(broken, t.tally.Unspoken(o.Faults, Dialects)...)
+	}
 	if n := t.tally.carried(); n < o.Calls {
-		broken = append(broken, fmt.Sprintf("calls whose clients held a request state and stayed: %d, want %d", n, o.Calls))
+		broken = append(broken, fmt.Sprintf("calls whose clients held a handle and stayed: %d, want %d", n, o.Calls))
 	}
 	for i, text := range broken {
 		if i == maxPrinted {
@@ -254,15 +257,18 @@ func (t *trial) dirOf(mode string) (string, error) {
 
 // wind waits until a fleet that had its load has come to rest, ends it, and says
 // what is left over, and which promises were broken.
-func (t *trial) wind(ctx context.Context, fleet *Fleet, before rest) {
+func (t *trial) wind(ctx context.Context, fleet *Fleet, before rests) {
 	server, mode := fleet.server, fleet.Mode
 	defer server.Close()
-	t.breaks(fleet.leftOver(ctx, before)...)
+	broken := fleet.leftOver(ctx, before)
+	fleet.custody.settle(ctx)
+	held := server.Held()
 	if err := fleet.Lower(); err != nil {
-		t.breaks(err.Error())
+		broken = append(broken, err.Error())
 	}
-	t.breaks(fleet.processesLeft(ctx)...)
-	for _, text := range server.leftOver(ctx, t.tally) {
+	broken = append(broken, fleet.processesLeft(ctx)...)
+	broken = append(broken, server.leftOver(ctx, fleet.custody, held, t.tally)...)
+	for _, text := range broken {
 		t.breaks(mode + ": " + text)
 	}
 	for _, text := range server.Ledger.Broken() {

@@ -38,9 +38,6 @@ func (t Tool) Endpoint(mode string) string {
 // Replayable reports whether a call may run twice.
 func (t Tool) Replayable() bool { return t == Idempotent || t == ReadOnly }
 
-// Carried reports whether the failover ladder can carry every call of the tool.
-func (t Tool) Carried() bool { return t != Unsafe }
-
 // Kind is what a question asks for.
 type Kind string
 
@@ -77,16 +74,24 @@ const (
 
 // Plan is what one client does.
 type Plan struct {
-	Index  int
-	Tool   Tool
-	Path   string
-	Caller int // which of the callers makes the call
-	Script Script
-	Think  [maxSteps]time.Duration // before the answers to a step's questions
-	Twice  [maxSteps]Twice         // of the request with those answers
-	Break  int                     // the round whose connection the client breaks; -1: none
-	After  time.Duration           // how soon
-	Back   bool                    // it sends the same request again afterwards
+	Index   int
+	Dialect Dialect
+	Tool    Tool
+	Path    string
+	Caller  int // which of the callers makes the call
+	Script  Script
+	Think   [maxSteps]time.Duration // before the answers to a step's questions
+	Twice   [maxSteps]Twice         // of the request with those answers
+	Break   int                     // the round whose connection the client breaks; -1: none
+	After   time.Duration           // how soon
+	Back    bool                    // it sends the same request again afterwards
+
+	Bare   bool          // a proposal's client that sends no _meta
+	Pry    bool          // another caller comes with the call's handle
+	Cancel int           // after so many steps the client cancels, where it can; -1: never
+	Apart  bool          // a task's answers come one by one
+	Listen bool          // a task's client listens for its changes, too
+	Later  time.Duration // how long after its end a task is asked for again
 }
 
 // mix is whose calls there are, and of what.
@@ -118,13 +123,24 @@ func PlanOf(seed uint64, index int, mode string) *Plan {
 	}
 	p.Path = p.Tool.Endpoint(mode)
 	p.Script = Script{Key: fmt.Sprintf("call-%d", index), Progress: r.IntN(2) == 0, Superior: superiors[r.IntN(len(superiors))]}
+	p.Dialect, p.Cancel = MRTR, -1
+	if mode != modeStdio {
+		p.Dialect = spoken[index%len(spoken)]
+	}
+	p.Bare = !p.Dialect.Modern() && r.IntN(2) == 0
+	asks := p.Dialect.Asks(p.Bare)
 	for range 1 + r.IntN(maxSteps) {
 		step := Step{Work: r.IntN(60)}
 		if r.IntN(8) == 0 {
 			step.Work += r.IntN(1200)
 		}
+		if asks == nil {
+			step.Work += r.IntN(700)
+		}
 		for range 1 + r.IntN(3) {
-			step.Asks = append(step.Asks, []Kind{Elicit, Elicit, Sampling, Roots}[r.IntN(4)])
+			if asks != nil {
+				step.Asks = append(step.Asks, asks[r.IntN(len(asks))])
+			}
 		}
 		p.Script.Steps = append(p.Script.Steps, step)
 	}
@@ -141,6 +157,16 @@ func PlanOf(seed uint64, index int, mode string) *Plan {
 		p.Break = r.IntN(len(p.Script.Steps) + 1)
 		p.After = time.Duration(1+r.IntN(80)) * time.Millisecond
 		p.Back = r.IntN(2) == 0
+	}
+	p.Pry = r.IntN(12) == 0
+	if p.Dialect == Tasks || p.Dialect == Following {
+		if p.Dialect == Tasks {
+			p.Script.Steps[0].Work += r.IntN(600)
+		}
+		if r.IntN(15) == 0 {
+			p.Cancel = r.IntN(len(p.Script.Steps))
+		}
+		p.Apart, p.Listen, p.Later = r.IntN(3) == 0, r.IntN(4) == 0, time.Duration(r.IntN(2500))*time.Millisecond
 	}
 	return p
 }

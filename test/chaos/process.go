@@ -165,7 +165,7 @@ func (f *Fleet) left(ctx context.Context, when string, of func(process) bool) []
 			for _, p := range all {
 				names = append(names, p.String())
 			}
-			return []string{fmt.Sprintf("%s: %s, and there are %d processes: %s", f.Mode, when, len(all), strings.Join(names, ", "))}
+			return []string{fmt.Sprintf("%s, and there are %d processes: %s", when, len(all), strings.Join(names, ", "))}
 		}
 	}
 }

@@ -20,8 +20,9 @@ import (
 
 // Replica is a process of Holdfast at one of the fleet's places.
 type Replica struct {
-	Slot  int
-	Admin string // host:port
+	Slot    int
+	Process string // names this process, and no other one of its place
+	Admin   string // host:port
 
 	cmd    *exec.Cmd
 	log    *os.File
@@ -184,6 +185,21 @@ func (r *Replica) goroutines() (int, error) {
 	return 0, errors.New("/metrics does not say how many goroutines there are")
 }
 
+// peak is the most memory that the process has had resident, in bytes.
+func (r *Replica) peak() (int, error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", r.cmd.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	for line := range bytes.Lines(status) {
+		if kib, ok := strings.CutPrefix(string(line), "VmHWM:"); ok {
+			n, err := strconv.Atoi(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(kib), "kB")))
+			return n << 10, err
+		}
+	}
+	return 0, errors.New("its status does not say how much memory it has had")
+}
+
 // files are the process's open file descriptors, by what they are.
 func (r *Replica) files() (map[string]int, error) {
 	dir := fmt.Sprintf("/proc/%d/fd", r.cmd.Process.Pid)
@@ -198,6 +214,9 @@ func (r *Replica) files() (map[string]int, error) {
 			continue // closed meanwhile
 		}
 		kind, _, _ := strings.Cut(to, ":")
+		if to == r.log.Name() {
+			kind = "log"
+		}
 		kinds[kind]++
 	}
 	return kinds, nil

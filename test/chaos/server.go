@@ -50,6 +50,7 @@ type session struct {
 	questions map[string]*question  // by raw id
 	asked     int
 	last      time.Time // when it was used
+	keepers   []string  // the replicas that opened it and had its event stream, one after the other
 	open      int       // requests and streams that stand
 	ended     bool
 }
@@ -249,6 +250,7 @@ func (s *Server) initialize(w http.ResponseWriter, r *http.Request, m *message) 
 		id: "session" + strconv.Itoa(s.opened), path: r.URL.Path, get: newStream("get", false, superseded),
 		streams: map[string]*stream{}, calls: map[string]*execution{}, questions: map[string]*question{}, used: map[string]bool{}, last: time.Now(),
 	}
+	session.keptBy(r)
 	s.sessions[session.id] = session
 	s.mu.Unlock()
 	w.Header().Set("Mcp-Session-Id", session.id)
@@ -270,6 +272,16 @@ func (s *Server) tools(path string) string {
 	}, ",") + `]}`
 }
 
+// replicaHeader is a header field in which a replica names its process.
+const replicaHeader = "Chaos-Replica"
+
+// keptBy notes which replica has the session. Server.mu is held.
+func (s *session) keptBy(r *http.Request) {
+	if process := r.Header.Get(replicaHeader); len(s.keepers) == 0 || s.keepers[len(s.keepers)-1] != process {
+		s.keepers = append(s.keepers, process)
+	}
+}
+
 // get serves a session's own stream, or resumes that of a request.
 func (s *Server) get(w http.ResponseWriter, r *http.Request) {
 	found, done := s.use(w, r)
@@ -279,6 +291,9 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request) {
 	defer done()
 	id := r.Header.Get("Last-Event-ID")
 	if id == "" {
+		s.mu.Lock()
+		found.keptBy(r)
+		s.mu.Unlock()
 		connection, ok := found.get.connect(false)
 		if ok {
 			found.get.serve(r.Context(), w, connection, 0)

@@ -57,6 +57,13 @@ func (s *stream) send(data string, final bool) {
 	})
 }
 
+// stands reports whether somebody is connected.
+func (s *stream) stands() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open > 0 && !s.done
+}
+
 func (s *stream) end() { s.update(func() { s.done = true }) }
 
 // connect takes the stream for a connection; false when another has it.

@@ -13,7 +13,7 @@ func report(out io.Writer, wanted requirements, outcomes map[string]outcome) boo
 	mandatory := slices.Concat(wanted.required, extras)
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "SCENARIO\tRESULT\tPASSED\tFAILED\tWARNED\tSKIPPED")
-	for _, scenario := range mandatory {
+	for _, scenario := range slices.Concat(mandatory, wanted.tasks()) {
 		o := outcomes[scenario]
 		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%d\n", scenario, verdict(o),
 			o.count("SUCCESS"), o.count("FAILURE"), o.count("WARNING"), o.count("SKIPPED"))
@@ -28,22 +28,25 @@ func report(out io.Writer, wanted requirements, outcomes map[string]outcome) boo
 	explained := true
 	for _, scenario := range wanted.notScored {
 		o := outcomes[scenario]
-		if slices.Contains(extras, scenario) || o.passed() {
-			continue
-		}
-		reason, known := reasons[scenario]
-		if !known {
-			reason, explained = "NO REASON IS KNOWN: this counts as a failure", false
-		}
-		fmt.Fprintf(out, "  %s: %s\n", scenario, reason)
-		if !known {
+		reason, known := skips[scenario]
+		switch {
+		case slices.Contains(extras, scenario):
+		case known && o.skipped():
+			fmt.Fprintf(out, "  %s: %s\n", scenario, reason)
+		case known && o.passed():
+			explained = false
+			fmt.Fprintf(out, "  %s: STALE: it passes, and has a reason not to: this counts as a failure\n", scenario)
+		case !o.passed():
+			explained = false
+			fmt.Fprintf(out, "  %s: NO REASON IS KNOWN: this counts as a failure\n", scenario)
 			explain(out, scenario, o)
 		}
 	}
 
 	required := count(wanted.required, outcomes)
 	extra := count(extras, outcomes)
-	fmt.Fprintf(out, "\n%d of %d required, %d of %d extra\n", required, len(wanted.required), extra, len(extras))
+	fmt.Fprintf(out, "\n%d of %d required, %d of %d extra, %d of %d of tasks\n", required, len(wanted.required), extra, len(extras),
+		count(wanted.tasks(), outcomes), len(wanted.tasks()))
 	return explained && required == len(wanted.required) && extra == len(extras)
 }
 
@@ -53,6 +56,8 @@ func verdict(o outcome) string {
 		return "pass"
 	case !o.ran:
 		return "DID NOT RUN"
+	case o.skipped():
+		return "skip"
 	case o.count("FAILURE") == 0 && o.count("WARNING") > 0:
 		return "WARN"
 	default:

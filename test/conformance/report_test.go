@@ -82,13 +82,16 @@ func TestReport(t *testing.T) {
 		{"a required one checks nothing", ended("SKIPPED"), ended("SUCCESS"), ended("SUCCESS"), false, false, "0 of 1 required"},
 		{"a required one does not run", outcome{}, ended("SUCCESS"), ended("SUCCESS"), false, false, "DID NOT RUN"},
 		{"an extra fails", ended("SUCCESS"), ended("FAILURE"), ended("SUCCESS"), false, false, "0 of 3 extra"},
-		{"another fails with a reason", ended("SUCCESS"), ended("SUCCESS"), ended("FAILURE"), true, true, "tasks-lifecycle: " + noTasks},
-		{"another fails without", ended("SUCCESS"), ended("SUCCESS"), ended("FAILURE"), false, false, "NO REASON IS KNOWN"},
+		{"another fails", ended("SUCCESS"), ended("SUCCESS"), ended("FAILURE"), false, false, "NO REASON IS KNOWN"},
+		{"another is skipped with a reason", ended("SUCCESS"), ended("SUCCESS"), ended("SKIPPED"), true, true, "tasks-status-notifications: " + unheard},
+		{"another is skipped without", ended("SUCCESS"), ended("SUCCESS"), ended("SKIPPED"), false, false, "NO REASON IS KNOWN"},
+		{"one with a reason fails", ended("SUCCESS"), ended("SUCCESS"), ended("FAILURE"), true, false, "NO REASON IS KNOWN"},
+		{"one with a reason passes", ended("SUCCESS"), ended("SUCCESS"), ended("SUCCESS"), true, false, "STALE"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			unscored := "tasks-unheard-of"
 			if test.reason {
-				unscored = "tasks-lifecycle"
+				unscored = "tasks-status-notifications"
 			}
 			outcomes := map[string]outcome{"needed": test.required, unscored: test.unscored}
 			for _, extra := range extras {

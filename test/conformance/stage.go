@@ -25,6 +25,7 @@ const (
 // stage is what the suite plays on: the legacy server, and Holdfast in front.
 type stage struct {
 	url      string
+	tasks    string               // the endpoint before the server with tasks, or ""
 	balancer *roundrobin.Balancer // before several replicas, or nil
 	dir      string               // of the binaries
 	programs []*program
@@ -52,22 +53,41 @@ func raise(ctx context.Context, root, results string, direct bool, replicas int)
 	}()
 	packages := []string{"./test/fixture/conformanceserver"}
 	if !direct {
-		packages = append(packages, "./cmd/holdfast")
+		packages = append(packages, "./test/fixture/taskserver", "./cmd/holdfast")
 	}
 	build := exec.CommandContext(ctx, "go", append([]string{"build", "-o", dir + string(filepath.Separator)}, packages...)...)
 	build.Dir, build.Stderr = root, os.Stderr
 	if err := build.Run(); err != nil {
 		return nil, fmt.Errorf("go build %s: %w", strings.Join(packages, " "), err)
 	}
-	if s.url, err = s.startFixture(results); err != nil || direct {
+	if s.url, err = s.startFixture(results, "conformanceserver", "-listen", "127.0.0.1:0"); err != nil || direct {
+		return s, err
+	}
+	tasks, err := s.startFixture(results, "taskserver")
+	if err == nil {
+		err = s.configure(s.url, tasks)
+	}
+	if err != nil {
 		return s, err
 	}
 	if replicas == 1 {
-		s.url, err = s.startHoldfast(ctx, results, "holdfast", s.url)
-		return s, err
+		s.url, err = s.startHoldfast(ctx, results, "holdfast")
+	} else {
+		err = s.startFleet(ctx, results, replicas)
 	}
-	return s, s.startFleet(ctx, results, replicas)
+	s.tasks = strings.TrimSuffix(s.url, "/mcp") + "/tasks"
+	return s, err
 }
+
+// configure writes Holdfast's configuration. A tool that runs as a task only is
+// refused to clients without the extension, as the suite wishes.
+func (s *stage) configure(plain, tasks string) error {
+	text := fmt.Sprintf("upstreams:\n  - {name: default, url: %q, path: /mcp}\n  - {name: tasks, url: %q, path: /tasks}\n"+
+		"dialects: {tasks: {required: refuse}}\n", plain, tasks)
+	return os.WriteFile(s.config(), []byte(text), 0o600)
+}
+
+func (s *stage) config() string { return filepath.Join(s.dir, "holdfast.yaml") }
 
 // startFleet starts replicas that form a cluster, behind a round-robin.
 func (s *stage) startFleet(ctx context.Context, results string, replicas int) error {
@@ -88,10 +108,9 @@ func (s *stage) startFleet(ctx context.Context, results string, replicas int) er
 		fleet = append(fleet, "--cluster-peer", routes[i])
 	}
 	addresses := make([]string, replicas)
-	upstream := s.url
 	for i, route := range routes {
 		name := fmt.Sprintf("holdfast-%d", i+1)
-		url, err := s.startHoldfast(ctx, results, name, upstream, append(fleet, "--cluster-listen", route)...)
+		url, err := s.startHoldfast(ctx, results, name, append(fleet, "--cluster-listen", route)...)
 		if err != nil {
 			return err
 		}
@@ -106,13 +125,13 @@ func (s *stage) startFleet(ctx context.Context, results string, replicas int) er
 }
 
 // startFixture starts the legacy server and reads its URL from its first line.
-func (s *stage) startFixture(results string) (url string, err error) {
+func (s *stage) startFixture(results, name string, flags ...string) (url string, err error) {
 	read, write, err := os.Pipe()
 	if err != nil {
 		return "", err
 	}
 	defer read.Close()
-	_, err = s.start(results, "conformanceserver", write, "-listen", "127.0.0.1:0")
+	_, err = s.start(results, name, write, flags...)
 	write.Close()
 	if err != nil {
 		return "", err
@@ -120,18 +139,18 @@ func (s *stage) startFixture(results string) (url string, err error) {
 	_ = read.SetReadDeadline(time.Now().Add(startWithin)) // pipes have deadlines
 	line, err := bufio.NewReader(read).ReadString('\n')
 	if err != nil {
-		return "", fmt.Errorf("conformanceserver printed no URL: %w", err)
+		return "", fmt.Errorf("%s printed no URL: %w", name, err)
 	}
 	return strings.TrimSpace(line), nil
 }
 
 // startHoldfast starts the proxy on a free port and waits until it listens.
-func (s *stage) startHoldfast(ctx context.Context, results, name, upstream string, flags ...string) (url string, err error) {
+func (s *stage) startHoldfast(ctx context.Context, results, name string, flags ...string) (url string, err error) {
 	address, err := checkout.FreeAddress(ctx)
 	if err != nil {
 		return "", err
 	}
-	holdfast, err := s.start(results, name, nil, append([]string{"serve", "--listen", address, "--upstream", upstream}, flags...)...)
+	holdfast, err := s.start(results, name, nil, append([]string{"serve", "--config", s.config(), "--listen", address}, flags...)...)
 	if err != nil {
 		return "", err
 	}

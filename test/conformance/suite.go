@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -23,6 +24,17 @@ var extras = []string{"json-schema-2020-12", "http-header-validation", "http-cus
 type requirements struct {
 	required  []string
 	notScored []string
+}
+
+// tasks are the scenarios of the extension io.modelcontextprotocol/tasks. They run
+// once more, against the server that has tasks; that run counts.
+func (r requirements) tasks() (names []string) {
+	for _, scenario := range r.notScored {
+		if strings.HasPrefix(scenario, "tasks-") {
+			names = append(names, scenario)
+		}
+	}
+	return names
 }
 
 // all are the scenarios of a run, in the suite's order.
@@ -61,16 +73,15 @@ func parseRequirements(text []byte) (requirements, error) {
 
 // runSuite runs all scenarios. Its exit code says nothing that the records do
 // not say, so only a suite that did not run is an error.
-func runSuite(ctx context.Context, home, results, url string, timeout time.Duration) error {
-	log, err := os.Create(filepath.Join(results, "suite.log"))
+func runSuite(ctx context.Context, home, results string, timeout time.Duration, flags ...string) error {
+	log, err := os.OpenFile(filepath.Join(results, "suite.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	suite := exec.CommandContext(ctx, nodePath(home), suitePath(home, "dist", "index.js"),
-		"server", "--url", url, "--requirements", revision, "-o", results)
+	suite := exec.CommandContext(ctx, nodePath(home), append([]string{suitePath(home, "dist", "index.js"), "server", "-o", results}, flags...)...)
 	suite.Stdout, suite.Stderr = log, log
 	err = suite.Run()
 	var ended *exec.ExitError
@@ -112,6 +123,9 @@ func (o outcome) count(status string) (n int) {
 func (o outcome) passed() bool {
 	return o.ran && o.count("SUCCESS") > 0 && o.count("FAILURE") == 0 && o.count("WARNING") == 0
 }
+
+// skipped reports whether the suite has checked nothing, and says so.
+func (o outcome) skipped() bool { return len(o.checks) > 0 && o.count("SKIPPED") == len(o.checks) }
 
 // recordName is a record's folder: server-SCENARIO-TIME.
 var recordName = regexp.MustCompile(`^server-(.+)-\d{4}-\d{2}-\d{2}T[0-9-]+Z$`)

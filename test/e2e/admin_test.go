@@ -111,8 +111,9 @@ func TestMetrics(t *testing.T) {
 		`holdfast_http_errors_total{reason="state_invalid"}`:                                 1,
 		`holdfast_call_events_total{event="parked"}`:                                         1,
 		`holdfast_upstream_sessions{upstream="files"}`:                                       1,
-		`holdfast_calls_parked`: 0,
-		`holdfast_listeners`:    0,
+		`holdfast_calls_parked`:      0,
+		`holdfast_listeners`:         0,
+		`holdfast_undelivered_bytes`: 0,
 	} {
 		if got, found := h.sum(t, series); !found || got != want {
 			t.Errorf("/metrics has %s %v (there: %v), want %v", series, got, found, want)

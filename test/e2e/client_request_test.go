@@ -234,7 +234,7 @@ func TestUnknownMethods(t *testing.T) {
 	server, h := echoing(t, "")
 	for _, method := range []string{
 		"initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe",
-		"tasks/get", "elicitation/create", "unknown/method", "Tools/call", "tools/call ", "größe",
+		"tasks/result", "tasks/list", "elicitation/create", "unknown/method", "Tools/call", "tools/call ", "größe",
 	} {
 		message := Request(method, nil)
 		if strings.Contains(method, "ö") {

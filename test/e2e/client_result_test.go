@@ -45,7 +45,8 @@ func TestDiscover(t *testing.T) {
 	result := h.Send(t, Request("server/discover", nil)).Completes(t)
 	same(t, "supportedVersions", result["supportedVersions"], `["2026-07-28"]`)
 	same(t, "capabilities", result["capabilities"],
-		`{"tools":{"listChanged":true},"resources":{"subscribe":true},"logging":{},"experimental":{"x":{"y":1}}}`)
+		`{"tools":{"listChanged":true},"resources":{"subscribe":true},"logging":{},"experimental":{"x":{"y":1}},
+		"extensions":{"io.modelcontextprotocol/tasks":{},"dev.holdfast/dialects":{"incomplete-result":{},"dependent-requests":{},"saga":{},"resume-token":{},"resumable":{}}}}`)
 	same(t, "instructions", result["instructions"], `"Ask nicely."`)
 	same(t, "serverInfo", serverInfo(result), rawserverInfo)
 	same(t, "ttlMs", result["ttlMs"], `0`)
@@ -141,6 +142,7 @@ func TestCachingHintsOfTheServer(t *testing.T) {
 
 func TestLegacyMembersAreHidden(t *testing.T) {
 	t.Parallel()
+	onlyNewest(t, "tasks")
 	server := newServer(t, rawserver.Settings{})
 	server.Declare("long", `{"name":"long","execution":{"taskSupport":"required"},"inputSchema":{"type":"object","properties":{"execution":{"type":"string"}}}}`, func(c *rawserver.Call) {
 		created := c.Ask("elicitation/create", `{"message":"?","task":{"ttl":1},"_meta":{"dev.holdfast/key":"k","progressToken":1,"io.modelcontextprotocol/related-task":{"taskId":"t"},"com.example/kept":1},"requestedSchema":{"type":"object","properties":{}}}`)
@@ -191,7 +193,9 @@ func TestErrorsOfTheServer(t *testing.T) {
 	reply.checkID(t)
 	// The server does not know the method: for a modern client there is none.
 	server.Handle("completion/complete", func(c *rawserver.Call) { c.Error(-32601, "Method not found", "") })
-	h.Send(t, Request("completion/complete", map[string]any{"ref": map[string]any{}, "argument": map[string]any{}})).
+	h.Send(t, Request("completion/complete", map[string]any{
+		"ref": map[string]any{"type": "ref/prompt", "name": "p"}, "argument": map[string]any{"name": "a", "value": ""},
+	})).
 		Fails(t, http.StatusNotFound, -32601, "")
 	// A tool's own failure is a result.
 	server.Tool("sad", func(c *rawserver.Call) { c.Result(`{"content":[{"type":"text","text":"sad"}],"isError":true}`) })
@@ -299,7 +303,7 @@ func TestRequestsReachTheServerAsLegacyOnes(t *testing.T) {
 				t.Errorf("the server got the header %s", name)
 			}
 		}
-		if v := record.Header.Get("MCP-Protocol-Version"); v != "" && v != "2025-11-25" {
+		if v := record.Header.Get("MCP-Protocol-Version"); v != "" && v != versionHeader(t) {
 			t.Errorf("the server got the version %s", v)
 		}
 	}

@@ -37,6 +37,14 @@
 // Tests that are about several replicas (fleet_*_test.go) use [StartFleet],
 // which starts three in every mode, and choose one for each request.
 //
+// HOLDFAST_E2E_REVISION says which revision servers speak at the newest, one of
+// those before 2026-07-28. A test about something that earlier ones do not have says
+// so with [onlyNewest].
+//
+// HOLDFAST_SCHEMA_DIR names a folder with the protocol's JSON schemas, see
+// [schema.Load], against which every message that Holdfast sends is held then. A
+// test whose peers are not valid on purpose says so with [oddPeer].
+//
 // Tests wait for events, never for a time to pass: a line of the log, a message
 // that arrives at the server, a frame of a stream. They are independent of each
 // other, and run in parallel.

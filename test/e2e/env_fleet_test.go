@@ -140,13 +140,26 @@ func (h *Holdfast) Restart(t testing.TB, i int) {
 // session has one stream for everything, it is not the one that was asked.
 func (h *Holdfast) ownerFirst(t testing.TB) {
 	t.Helper()
+	h.first(t, `holdfast_calls_parked`)
+}
+
+// keeperFirst makes the replica the first one that has the session with the
+// server.
+func (h *Holdfast) keeperFirst(t testing.TB) {
+	t.Helper()
+	h.first(t, `holdfast_upstream_sessions{upstream="default"}`)
+}
+
+// first makes the replica the first one of which a gauge has something to show.
+func (h *Holdfast) first(t testing.TB, name string) {
+	t.Helper()
 	for i := range h.processes {
-		if gauge(t, h.Replica(i), `holdfast_calls_parked`) > 0 {
+		if gauge(t, h.Replica(i), name) > 0 {
 			h.processes[0], h.processes[i] = h.processes[i], h.processes[0]
 			return
 		}
 	}
-	t.Fatal("no replica holds a parked call")
+	t.Fatalf("no replica shows %s", name)
 }
 
 // peers is how many other replicas one knows of.

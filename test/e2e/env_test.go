@@ -53,11 +53,15 @@ func (s suite) Run() int {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
 		code = 1
 	}
+	if err := wiresWereValid(); err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+		code = max(code, 1)
+	}
 	return code
 }
 
 func (s suite) prepare() error {
-	if err := errors.Join(chooseMode(), chooseTransport()); err != nil {
+	if err := errors.Join(chooseMode(), chooseTransport(), chooseRevision(), loadSchemas()); err != nil {
 		return err
 	}
 	var race []string

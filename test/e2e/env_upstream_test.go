@@ -7,11 +7,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/holdfast-mcp/holdfast/adapter/mcp"
 	"github.com/holdfast-mcp/holdfast/test/fixture/demoserver"
+	"github.com/holdfast-mcp/holdfast/test/fixture/legacyhttp"
 	"github.com/holdfast-mcp/holdfast/test/fixture/rawserver"
 )
 
@@ -28,6 +31,20 @@ func chooseTransport() error {
 		transport = rawserver.Stdio
 	default:
 		return fmt.Errorf("HOLDFAST_E2E_UPSTREAM is %q, allowed: streamable, sse, stdio", text)
+	}
+	return nil
+}
+
+// revision is what servers speak, at the newest, that tests do not say more about,
+// by the environment variable HOLDFAST_E2E_REVISION.
+var revision = mcp.Latest
+
+func chooseRevision() error {
+	if text := os.Getenv("HOLDFAST_E2E_REVISION"); text != "" {
+		revision = text
+	}
+	if !slices.Contains(legacyhttp.Versions, revision) {
+		return fmt.Errorf("HOLDFAST_E2E_REVISION is %q, allowed: %s", revision, strings.Join(legacyhttp.Versions, ", "))
 	}
 	return nil
 }
@@ -52,29 +69,70 @@ func onlyStreamable(t testing.TB, why string) {
 	t.Cleanup(func() { pinned.Delete(t.Name()) })
 }
 
+// newest are the names of tests whose servers speak the newest legacy revision,
+// whatever the run is about.
+var newest sync.Map
+
+// onlyNewest says that a test is about something that earlier revisions do not
+// have, and what. Its servers speak the newest legacy one in every run, and so do
+// those of its subtests.
+func onlyNewest(t testing.TB, why string) {
+	t.Helper()
+	if why == "" {
+		t.Fatal("onlyNewest: why?")
+	}
+	newest.Store(t.Name(), why)
+	t.Cleanup(func() { newest.Delete(t.Name()) })
+}
+
+// revisionOf is what the servers of a test speak at the newest.
+func revisionOf(t testing.TB) string {
+	if marked(t, &newest) {
+		return mcp.Latest
+	}
+	return revision
+}
+
+// versionHeader is the MCP-Protocol-Version that the servers of a test are sent
+// once their session is open.
+func versionHeader(t testing.TB) string {
+	version := revisionOf(t)
+	if !mcp.ParseRevision(version).Has(mcp.VersionHeader) {
+		return ""
+	}
+	return version
+}
+
+// marked reports whether a test, or one that it is part of, is among some.
+func marked(t testing.TB, tests *sync.Map) bool {
+	for name := t.Name(); name != ""; name = name[:max(strings.LastIndexByte(name, '/'), 0)] {
+		if _, is := tests.Load(name); is {
+			return true
+		}
+	}
+	return false
+}
+
 // transportOf is how the servers of a test are spoken to.
 func transportOf(t testing.TB) rawserver.Transport {
-	for name := t.Name(); name != ""; {
-		if _, is := pinned.Load(name); is {
-			return rawserver.Streamable
-		}
-		i := strings.LastIndexByte(name, '/')
-		if i < 0 {
-			break
-		}
-		name = name[:i]
+	if marked(t, &pinned) {
+		return rawserver.Streamable
 	}
 	return transport
 }
 
-// newServer starts a server that speaks the transport of the run, unless the
-// test has said which.
+// newServer starts a server that speaks the transport and the revision of the run,
+// unless the test has said which.
 func newServer(t testing.TB, s rawserver.Settings) *rawserver.Server {
 	t.Helper()
 	if s.Transport == rawserver.Streamable {
 		s.Transport = transportOf(t)
 	}
+	if s.Version == "" {
+		s.Version = revisionOf(t)
+	}
 	server := rawserver.New(t, s)
+	heardIsValid(t, server)
 	t.Cleanup(func() { // Holdfast has ended by now
 		server.Wait("the end of all its processes", func() bool { return server.Bridges() == 0 })
 	})
@@ -143,6 +201,9 @@ func (u Upstream) apply(config string, args []string) (string, []string) {
 // of the run.
 func Demo(t testing.TB, settings demoserver.Settings) Upstream {
 	t.Helper()
+	if settings.Version == "" {
+		settings.Version = revisionOf(t)
+	}
 	server := demoserver.New(settings)
 	var handler http.Handler
 	switch transportOf(t) {

@@ -127,6 +127,25 @@ func TestDrainOthers(t *testing.T) {
 	h.Replica(0).ends(t)
 }
 
+// TestDrainOfAll: replicas that all stop at once do not wait for each other with
+// parked calls, to which nobody comes back. The servers are told.
+func TestDrainOfAll(t *testing.T) {
+	t.Parallel()
+	for name, settings := range map[string]rawserver.Settings{"event ids": {}, "no event ids": {NoEventIDs: true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := newServer(t, settings)
+			server.Tool("greet", func(c *rawserver.Call) { c.Ask("elicitation/create", question("name")) })
+			h := StartFleet(t, Options{Upstream: to(server), Config: "shutdown: {grace: 10m}"})
+			for i := range h.Size() {
+				h.Replica(i).Send(t, CallTool("greet", nil)).Asks(t, "elicitation-1")
+			}
+			h.Stop() // all at once; and they have to end long before their grace is over
+			server.WaitCount("notifications/cancelled", h.Size())
+		})
+	}
+}
+
 // TestDrainSession: the session outlives the replica that opened it, and what
 // arrives on it reaches the calls of the others.
 func TestDrainSession(t *testing.T) {
@@ -257,6 +276,10 @@ func TestReleased(t *testing.T) {
 	for range parked {
 		receive(t, "end of a stream", gone)
 	}
+	reaches(t, h, "holdfast_calls_released", calls)
+	if n := gauge(t, h, "holdfast_calls_parked"); n != 0 {
+		t.Errorf("%v calls are parked, want none of those that were let go", n)
+	}
 	for _, first := range parked {
 		h.Send(t, Request("prompts/list", nil)).Completes(t) // so that retries do not come to their owners in turn
 		last := h.Retry(t, first, ada)
@@ -265,6 +288,7 @@ func TestReleased(t *testing.T) {
 		}
 		sameOutcome(t, last, h.Retry(t, first, ada))
 	}
+	reaches(t, h, "holdfast_calls_released", 0)
 	if n := server.ToolCalls("ask"); n != calls {
 		t.Errorf("the tool was called %d times for %d calls", n, calls)
 	}

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"net/http"
 	"strconv"
 	"strings"
@@ -322,6 +323,18 @@ func TestHopQuestions(t *testing.T) {
 	last := h.Replica(2).Retry(t, second, Answers{"sampling-1": Said("hi"), "roots-1": Roots("file:///a")})
 	if got := last.Text(t); got != `Ada hi {"roots":[{"uri":"file:///a"}]}` {
 		t.Errorf("got %q", got)
+	}
+	ids := make(map[string]bool) // of the one call, whichever replica logs it
+	for i := range h.Size() {
+		var line struct{ Call string }
+		text := h.Replica(i).Logs.Wait(t, `"message":"request"`, `"method":"tools/call"`)
+		if err := json.Unmarshal([]byte(text), &line); err != nil || line.Call == "" {
+			t.Errorf("no call is named in %s: %v", text, err)
+		}
+		ids[line.Call] = true
+	}
+	if len(ids) != 1 {
+		t.Errorf("the replicas log the call as %v, want one id", ids)
 	}
 }
 

@@ -30,13 +30,21 @@ type Stream struct {
 // answer's header. The connection is closed with the test, or by Close.
 func (g Target) Open(t testing.TB, m *Message) *Stream {
 	t.Helper()
+	s := g.OpenText(t, m.Body(), m.Header)
+	s.request = m
+	return s
+}
+
+// OpenText is Open for a body that is no Message.
+func (g Target) OpenText(t testing.TB, body string, header http.Header) *Stream {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &Stream{t: t, request: m, cancel: cancel, headers: make(chan struct{}), frames: make(chan Frame, 1024)}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, g.URL, strings.NewReader(m.Body()))
+	s := &Stream{t: t, cancel: cancel, headers: make(chan struct{}), frames: make(chan Frame, 1024)}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, g.URL, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
-	request.Header = m.Header.Clone()
+	request.Header = header.Clone()
 	client := newClient(t)
 	go func() {
 		defer close(s.headers)

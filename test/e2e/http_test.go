@@ -206,7 +206,12 @@ func RetryOf(r *Reply, answers Answers, changes ...func(*Message)) *Message {
 func newClient(t testing.TB) *http.Client {
 	transport := &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 100, DisableKeepAlives: mode != modeOne}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	var way http.RoundTripper = transport
+	if schemas != nil {
+		schematic(t)
+		way = wireTap{t, transport}
+	}
+	return &http.Client{Transport: way, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
 // Post sends any body and reads the whole answer.

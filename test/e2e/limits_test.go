@@ -29,6 +29,7 @@ func TestCallsInFlight(t *testing.T) {
 	t.Parallel()
 	server, running, gate := gated(t)
 	h := Start(t, Options{Upstream: to(server), Config: "{calls: {max: 2}, stream: {after: 10m}}"}).One() // calls.max is of each replica
+	reaches(t, h, "holdfast_rounds_in_flight", 0)                                                         // what asked whether it is ready has gone
 	one, two := h.Open(t, CallTool("wait", nil)), h.Open(t, CallTool("wait", nil))
 	receive(t, "call", running)
 	receive(t, "call", running)
@@ -230,7 +231,7 @@ func TestMessageOfTheServerTooLarge(t *testing.T) {
 func TestSessionsOfAnUpstream(t *testing.T) {
 	t.Parallel()
 	server, running, gate := gated(t)
-	h := StartAlone(t, Options{Upstream: to(server), Config: "{sessions: {max: 1}, stream: {after: 10m}}"}) // sessions.max is of each replica
+	h := StartAlone(t, Options{Upstream: to(server), Config: "{sessions: {max: 1, queue_timeout: 50ms}, stream: {after: 10m}}"}) // sessions.max is of each replica
 	stream := h.Open(t, CallTool("wait", nil, Bearer("alice")))
 	receive(t, "call", running)
 	overloaded(t, h.Send(t, Request("tools/list", nil, Bearer("bob"))), http.StatusServiceUnavailable, "overload")

@@ -56,7 +56,8 @@ func converse(t *testing.T, revision mcp.Revision) *interview {
 	})
 	v.server.Handle("completion/complete", func(c *rawserver.Call) { c.Result(`{"completion":{"values":["x"]}}`) })
 
-	h := Start(t, Options{Upstream: to(v.server)})
+	// As for a client without the extension, which it declares for a server to see.
+	h := Start(t, Options{Upstream: to(v.server), Config: "dialects: {tasks: {enabled: false}}"})
 	caps := Caps(`{"elicitation":{"form":{},"url":{}},"sampling":{"tools":{}},"roots":{"listChanged":true},` +
 		`"extensions":{"io.modelcontextprotocol/tasks":{},"example/x":{}},"tasks":{}}`)
 	send := func(name string, m *Message) *Reply {

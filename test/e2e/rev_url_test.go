@@ -103,6 +103,7 @@ func TestVisitCompletedWhileAsked(t *testing.T) {
 // what was asked.
 func TestMultiSelect(t *testing.T) {
 	t.Parallel()
+	onlyNewest(t, "several values in an answer")
 	server := newServer(t, rawserver.Settings{})
 	server.Tool("choose", func(c *rawserver.Call) {
 		a := c.Ask("elicitation/create", `{"message":"Choose","requestedSchema":{"type":"object","properties":{`+
@@ -129,6 +130,7 @@ func TestMultiSelect(t *testing.T) {
 // server; a client that has not declared them is told what it lacks.
 func TestSamplingWithTools(t *testing.T) {
 	t.Parallel()
+	onlyNewest(t, "tools in sampling")
 	server := newServer(t, rawserver.Settings{})
 	server.Tool("sample", func(c *rawserver.Call) {
 		a := c.Ask("sampling/createMessage", `{"messages":[{"role":"user","content":{"type":"text","text":"?"}}],"maxTokens":9,`+
@@ -156,6 +158,7 @@ func TestSamplingWithTools(t *testing.T) {
 // and ends as any other call.
 func TestTaskThroughTheProxy(t *testing.T) {
 	t.Parallel()
+	onlyNewest(t, "tasks")
 	server := newServer(t, rawserver.Settings{Capabilities: rawserver.TaskCapabilities})
 	server.TaskTool("research", 100, func(task *rawserver.Task) {
 		task.Status("working", true)

@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/holdfast-mcp/holdfast/test/fixture/rawserver"
@@ -197,12 +198,15 @@ func TestMaxSessions(t *testing.T) {
 	server.Tool("hold", hold.holding)
 	// sessions.max is of each replica, and what one ends to make room may be a
 	// session that another has lent it: the server would not hear of that.
-	h := StartAlone(t, Options{Upstream: to(server), Config: "sessions: {max: 2, affinity: none}"})
+	h := StartAlone(t, Options{Upstream: to(server), Config: "sessions: {max: 2, affinity: none, queue_timeout: 50ms}"})
 	a := h.Open(t, CallTool("hold", nil, Bearer("a")))
 	b := h.Open(t, CallTool("hold", nil, Bearer("b")))
 	server.WaitCount("tools/call", 2)
 	refused := h.Send(t, CallTool("hold", nil, Bearer("c")))
 	refused.Fails(t, http.StatusServiceUnavailable, -32603, "overload")
+	if !strings.Contains(refused.Error.Message, "sessions.max") {
+		t.Errorf("the refusal does not say which limit it is: %s", refused.Error.Message)
+	}
 	if refused.Header.Get("Retry-After") == "" {
 		t.Error("the refusal does not say when to try again")
 	}
@@ -219,6 +223,38 @@ func TestMaxSessions(t *testing.T) {
 	}
 }
 
+// TestCallersWaitForRoom: where sessions.max is reached, callers without a session
+// wait for room for one, in the order in which they came.
+func TestCallersWaitForRoom(t *testing.T) {
+	t.Parallel()
+	server := newServer(t, rawserver.Settings{})
+	holds := map[string]gate{}
+	for _, name := range []string{"a", "b", "c"} {
+		holds[name] = newGate(t)
+		server.Tool(name, holds[name].holding)
+	}
+	h := StartAlone(t, Options{Upstream: to(server), Config: "{sessions: {max: 1}, stream: {after: 10m}}"})
+	streams := map[string]*Stream{"a": h.Open(t, CallTool("a", nil, Bearer("a")))}
+	server.Wait("the call", func() bool { return server.ToolCalls("a") == 1 })
+	for i, name := range []string{"b", "c"} {
+		streams[name] = h.Open(t, CallTool(name, nil, Bearer(name)))
+		h.Logs.WaitNth(t, i+1, `"message":"call waits for room for a session"`)
+	}
+	for next, name := range map[string]string{"b": "a", "c": "b"} {
+		if server.ToolCalls(next) != 0 {
+			t.Fatalf("the call of %s did not wait for that of %s", next, name)
+		}
+	}
+	for i, name := range []string{"a", "b", "c"} {
+		server.Wait("the call", func() bool { return server.ToolCalls(name) == 1 })
+		if i == 1 && server.ToolCalls("c") != 0 {
+			t.Error("who came last was served at the same time")
+		}
+		holds[name].open()
+		streams[name].Reply().Completes(t)
+	}
+}
+
 // TestMaxSessionsBurst: the limit holds while sessions are being opened.
 func TestMaxSessionsBurst(t *testing.T) {
 	t.Parallel()
@@ -226,7 +262,7 @@ func TestMaxSessionsBurst(t *testing.T) {
 	server.Tool("say", saying)
 	all := newGate(t)
 	holdInitialize(server, all)
-	h := StartAlone(t, Options{Upstream: to(server), Config: "sessions: {max: 3}"}) // sessions.max is of each replica
+	h := StartAlone(t, Options{Upstream: to(server), Config: "sessions: {max: 3, queue_timeout: 50ms}"}) // sessions.max is of each replica
 	var streams []*Stream
 	for i := range 30 {
 		streams = append(streams, h.Open(t, CallTool("say", nil, Bearer(fmt.Sprint(i)))))

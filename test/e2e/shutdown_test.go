@@ -116,7 +116,7 @@ func TestShutdownCutsShort(t *testing.T) {
 			hold := newGate(t)
 			server.Tool("hold", hold.holding)
 			server.Handle(method, hold.holding)
-			const grace = 2 * time.Second // of which a quarter is for the farewell
+			const grace = 2 * time.Second // the farewell comes after it
 			fleet := test.start(t, Options{Upstream: to(server), Config: "shutdown: {grace: 2s}"})
 			h := fleet.One() // shutting down is of each replica; the session goes on with the others
 			call := h.Open(t, test.request)
@@ -125,6 +125,9 @@ func TestShutdownCutsShort(t *testing.T) {
 			h.Signal(syscall.SIGTERM)
 			reply := call.Reply()
 			reply.Fails(t, http.StatusServiceUnavailable, -32603, "shutdown")
+			if took := time.Since(begun); took < grace {
+				t.Errorf("the call was ended after %v of its %v", took, grace)
+			}
 			if !mayHaveRun(t, reply) {
 				t.Error("the error does not say that the call may have run")
 			}

@@ -143,6 +143,8 @@ func TestChildKeepsDying(t *testing.T) {
 	if code != http.StatusServiceUnavailable || status != "not ready" || len(reasons) != 1 || !strings.Contains(reasons[0], "files") {
 		t.Errorf("HTTP %d %s %q, want not ready, and which", code, status, reasons)
 	}
+	has(t, "the reason", reasons[0], "3 processes in a row have ended", "exit status 3", "no such directory: /srv/files", "!\n")
+	h.Logs.Wait(t, `"message":"request refused"`, `"cause":`, "exit status 3", "no such directory: /srv/files")
 	h.Logs.Wait(t, `"level":"warn"`, "exit status 3", "no such directory: /srv/files")
 	h.Logs.Wait(t, "readiness check", "3 processes in a row have ended", "exit status 3", "no such directory: /srv/files")
 }
@@ -168,12 +170,13 @@ func TestChildBrokenMessage(t *testing.T) {
 	server := newChild(t)
 	server.Tool("broken", func(c *rawserver.Call) { c.Send(`{"jsonrpc":"2.0","id":` + string(c.ID) + `,"result":{"content":[}}`) })
 	server.Tool("long", func(c *rawserver.Call) { c.Text(strings.Repeat("x", 200<<10)) })
+	server.Tool("list", func(c *rawserver.Call) { c.Send(c.ResultText(`[]`)) })
 	server.Tool("longest", func(c *rawserver.Call) { // its id comes last
 		c.Send(`{"jsonrpc":"2.0","result":{"content":[{"type":"text","text":"` + strings.Repeat("x", 2<<20) + `"}]},"id":` + string(c.ID) + `}`)
 	})
 	server.Tool("say", saying)
 	h := Start(t, Options{Upstream: to(server), Config: "stdio: {max_line: 64KiB}"})
-	for _, tool := range []string{"broken", "long", "longest"} {
+	for _, tool := range []string{"broken", "long", "longest", "list"} {
 		reply := h.Send(t, CallTool(tool, nil))
 		reply.Fails(t, 200, -32603, "upstream_reply")
 		if !mayHaveRun(t, reply) {
@@ -183,6 +186,7 @@ func TestChildBrokenMessage(t *testing.T) {
 			t.Errorf("the next call got %q", got)
 		}
 	}
+	reaches(t, h, "holdfast_http_errors_total", 4)
 	if n := server.Count("initialize"); n != 1 {
 		t.Errorf("%d processes, want the first to go on", n)
 	}

@@ -3,7 +3,6 @@ package e2e
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -41,7 +40,7 @@ func stdioCommand(upstream Upstream, args ...string) *exec.Cmd {
 func TestStdioOfficialClient(t *testing.T) {
 	t.Parallel()
 	command := stdioCommand(Demo(t, demoserver.Settings{}))
-	c := connectSDKOver(t, &mcp.CommandTransport{Command: command}, true)
+	c := connectSDKOver(t, overheard(t, &mcp.CommandTransport{Command: command}), true)
 	ctx, cancel := within(t)
 	defer cancel()
 	if got := c.InitializeResult(); got.ServerInfo.Name != "demoserver" || got.Capabilities.Tools == nil {
@@ -115,11 +114,13 @@ type stdioProcess struct {
 	logs    *Logs
 	logged  chan struct{} // closed when the log has been read to its end
 	ended   chan error    // how the process ended
+
+	dialogue *dialogue
 }
 
 func startStdio(t *testing.T, upstream Upstream, args ...string) *stdioProcess {
 	t.Helper()
-	p := &stdioProcess{t: t, command: stdioCommand(upstream, args...), logs: newLogs(1), logged: make(chan struct{}), ended: make(chan error, 1)}
+	p := &stdioProcess{t: t, command: stdioCommand(upstream, args...), logs: newLogs(1), logged: make(chan struct{}), ended: make(chan error, 1), dialogue: newDialogue(t)}
 	var err error
 	if p.in, err = p.command.StdinPipe(); err != nil {
 		t.Fatal(err)
@@ -159,11 +160,9 @@ func startStdio(t *testing.T, upstream Upstream, args ...string) *stdioProcess {
 
 func (p *stdioProcess) send(m *Message) {
 	p.t.Helper()
-	text, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": m.ID, "method": m.Method, "params": m.Params})
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	if _, err := p.in.Write(append(text, '\n')); err != nil {
+	text := m.Body()
+	p.dialogue.asks([]byte(text))
+	if _, err := io.WriteString(p.in, text+"\n"); err != nil {
 		p.t.Fatal(err)
 	}
 }
@@ -177,6 +176,7 @@ func (p *stdioProcess) reads() string {
 	if !p.lines.Scan() {
 		p.t.Fatalf("the output has ended: %v", p.lines.Err())
 	}
+	p.dialogue.hears(p.lines.Bytes())
 	return p.lines.Text()
 }
 

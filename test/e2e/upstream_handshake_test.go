@@ -63,7 +63,7 @@ func TestHandshake(t *testing.T) {
 				if got := sessionOf(r); got != "session-1" {
 					t.Errorf("%s %s names session %q, want session-1", r.HTTP, r.Method(), got)
 				}
-				if got := r.Header.Get("MCP-Protocol-Version"); got != "2025-11-25" {
+				if got := r.Header.Get("MCP-Protocol-Version"); got != versionHeader(t) {
 					t.Errorf("%s %s has MCP-Protocol-Version %q", r.HTTP, r.Method(), got)
 				}
 			}

@@ -71,7 +71,7 @@ func TestResume(t *testing.T) {
 			if pause := got[0].At.Sub(time.Unix(0, left.Load())); pause < retry {
 				t.Errorf("resumed after %v, want at least the server's retry of %v", pause, retry)
 			}
-			if sessionOf(got[0]) != "session-1" || got[0].Header.Get("MCP-Protocol-Version") == "" {
+			if sessionOf(got[0]) != "session-1" || got[0].Header.Get("MCP-Protocol-Version") != versionHeader(t) {
 				t.Errorf("resumed with the header %v", got[0].Header)
 			}
 			if n := server.ToolCalls("leave"); n != 1 {

@@ -5,16 +5,17 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 )
 
 // curl stands in for the program of that name, as far as the snippets use it,
-// so that they run where it is not installed: -sS, -H, -d and one URL. Whatever
+// so that they run where it is not installed: -sS, -m, -H, -d and one URL. Whatever
 // else is given is refused.
 func curl(args []string, stdout io.Writer) error {
 	method, url, body := http.MethodGet, "", ""
-	header := http.Header{}
+	header, most := http.Header{}, patience
 	for i := 0; i < len(args); i++ {
 		value := func() string {
 			if i++; i < len(args) {
@@ -24,6 +25,12 @@ func curl(args []string, stdout io.Writer) error {
 		}
 		switch arg := args[i]; {
 		case arg == "-sS":
+		case arg == "-m":
+			seconds, err := strconv.Atoi(value())
+			if err != nil {
+				return fmt.Errorf("-m: %w", err)
+			}
+			most = time.Duration(seconds) * time.Second
 		case arg == "-H":
 			name, text, ok := strings.Cut(value(), ":")
 			if !ok {
@@ -43,7 +50,7 @@ func curl(args []string, stdout io.Writer) error {
 		return err
 	}
 	request.Header = header
-	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := http.Client{Timeout: most, Transport: &http.Transport{DisableKeepAlives: true}}
 	response, err := client.Do(request)
 	if err != nil {
 		return err

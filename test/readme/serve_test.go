@@ -62,7 +62,8 @@ func serve(t *testing.T) addresses {
 		web.CloseClientConnections()
 		web.Close()
 	})
-	process := exec.Command(binary, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--upstream", web.URL+"/mcp")
+	process := exec.Command(binary, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--upstream", web.URL+"/mcp",
+		"--dialects.resume-token.after", "1s", "--dialects.tasks.after", "1s") // as the page has it
 	process.Env = environment()
 	stderr, err := process.StderrPipe()
 	if err != nil {
@@ -72,7 +73,7 @@ func serve(t *testing.T) addresses {
 		t.Fatal(err)
 	}
 	// It ends, and with it its log, whatever happens.
-	watchdog := time.AfterFunc(3*patience, func() { _ = process.Process.Kill() })
+	watchdog := time.AfterFunc(10*patience, func() { _ = process.Process.Kill() })
 	read := make(chan struct{})
 	t.Cleanup(func() {
 		defer watchdog.Stop()

@@ -86,7 +86,7 @@ func TestRevisionsAreBroughtTogether(t *testing.T) {
 	for name, c := range map[string]struct{ method, direct, through string }{
 		"hello": {
 			"initialize", `{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"tasks":{"list":{}}},"serverInfo":` + info + `,"instructions":"i"}`,
-			modern(`"ttlMs":0,"cacheScope":"private","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"instructions":"i"`),
+			modern(`"ttlMs":0,"cacheScope":"private","supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"extensions":{"dev.holdfast/dialects":{"saga":{}},"io.modelcontextprotocol/tasks":{}}},"instructions":"i"`),
 		},
 		"tools": {
 			"tools/list", `{"tools":[{"name":"a","execution":{"taskSupport":"forbidden"}}]}`, modern(`"ttlMs":10,"cacheScope":"public","tools":[{"name":"a"}]`),

@@ -9,6 +9,10 @@
 // The plan ([tools], [prompts], [resources], [flows]) is played by pairs of
 // clients, one on each side, all pairs at once: a pair is one client on each
 // side with its own capabilities, because the server's tools depend on them.
+// One pair has the official client of the tasks extension on Holdfast's side
+// (official/tasks.mjs), which follows the tool that runs only as a task; a table
+// says which official clients know tasks, and which do not.
+//
 // The other [servers] are commands, each tried with holdfast run: what it is, its
 // four lists, and a call or a few that change nothing outside its home.
 //

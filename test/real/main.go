@@ -71,6 +71,9 @@ func try(ctx context.Context, stdout, stderr io.Writer) (same bool, err error) {
 		return false, err
 	}
 	defer func() { err = errors.Join(err, b.left(ctx), b.clear()) }()
+	if b.officials, err = installOfficial(installing, home, b.dir, stderr); err != nil {
+		return false, err
+	}
 	same = true
 	for _, mode := range modes {
 		t, err := playEverything(ctx, b, mode)
@@ -81,6 +84,7 @@ func try(ctx context.Context, stdout, stderr io.Writer) (same bool, err error) {
 		t.print(stdout)
 		same = same && t.same()
 	}
+	printOfficials(stdout, b.officials)
 	rows := playServers(ctx, b, servers, versions)
 	printServers(stdout, rows)
 	same = same && !slices.ContainsFunc(rows, func(r served) bool { return !r.passes() })

@@ -40,6 +40,7 @@ type pair struct {
 	answers      peer.Answers // beside those that all clients have
 	steps        []step
 	directly     bool // only the legacy client: there is nothing to compare
+	official     bool // through Holdfast comes the official client of the tasks extension
 }
 
 // Capabilities of clients. A tool that asks for something is offered only to
@@ -85,6 +86,7 @@ func plan() []pair {
 		{name: "logging", capabilities: withoutRoots, steps: logging("debug")},
 		{name: "quiet", capabilities: withoutRoots, steps: logging("")},
 		{name: "researching", capabilities: everything, answers: interpretation, steps: research()},
+		{name: "following", capabilities: everything, answers: interpretation, steps: officialSteps(), official: true},
 		{name: "listening", capabilities: everything, steps: listening()},
 		{name: tasksPair, capabilities: withTasks, steps: lists(), directly: true},
 	}

@@ -59,7 +59,11 @@ func play(ctx context.Context, s *stage, pairs []pair) ([]played, error) {
 		wait.Go(func() {
 			places <- struct{}{}
 			defer func() { <-places }()
-			c := peer.NewModern(s.modern, identity)
+			c, err := s.through(p, identity)
+			if err != nil {
+				failures[2*i+1] = err
+				return
+			}
 			failures[2*i+1] = act(ctx, c, p.steps, func(j int, got side) { results[i][j].modern = got })
 		})
 	}

@@ -93,7 +93,33 @@ func fromModern(o peer.Outcome) (peer.Outcome, error) {
 		}
 		delete(result, "supportedVersions")
 		result["serverInfo"] = info // where the legacy revision has it
+		capabilities, err := withoutOurs(result["capabilities"])
+		if err != nil {
+			return o, err
+		}
+		result["capabilities"] = capabilities
 	}
 	o.Result = result
 	return o, nil
+}
+
+// ours are the extensions that server/discover has of Holdfast itself, whatever the
+// server is.
+var ours = []string{"dev.holdfast/dialects", "io.modelcontextprotocol/tasks"}
+
+// withoutOurs checks that capabilities have them, and takes them off.
+func withoutOurs(capabilities any) (any, error) {
+	all, _ := capabilities.(map[string]any)
+	extensions, _ := all["extensions"].(map[string]any)
+	all, extensions = maps.Clone(all), maps.Clone(extensions)
+	for _, name := range ours {
+		if _, ok := extensions[name].(map[string]any); !ok {
+			return nil, fmt.Errorf("extensions are %v, want %s among them", extensions, name)
+		}
+		delete(extensions, name)
+	}
+	if all["extensions"] = extensions; len(extensions) == 0 {
+		delete(all, "extensions")
+	}
+	return all, nil
 }

@@ -22,6 +22,7 @@ const startWithin = 20 * time.Second
 type bench struct {
 	holdfast, node string // programs
 	modules        string // the installed servers
+	officials      *officials
 	dir            string // the working folders of the servers, and the built binary
 	out            string // where what the servers wrote is kept
 }
@@ -55,11 +56,21 @@ func environ(home string, more ...string) []string {
 // stage is a server, and Holdfast in front of it.
 type stage struct {
 	// connect opens a session with the server directly.
-	connect  func(ctx context.Context, identity peer.Identity) (*peer.Legacy, error)
-	modern   string // URL of Holdfast
-	places   int    // clients that play at a time
+	connect func(ctx context.Context, identity peer.Identity) (*peer.Legacy, error)
+	modern  string // URL of Holdfast
+	// official starts the official client of the tasks extension at a URL.
+	official func(url string, identity peer.Identity) (*peer.Official, error)
+	places   int // clients that play at a time
 	out      string
 	children []*proc.Child
+}
+
+// through is the client of a pair that comes through Holdfast.
+func (s *stage) through(p *pair, identity peer.Identity) (client, error) {
+	if p.official {
+		return s.official(s.modern, identity)
+	}
+	return peer.NewModern(s.modern, identity), nil
 }
 
 // start starts a server in an environment of its own, and waits until it

@@ -2,9 +2,9 @@ package child
 
 import "syscall"
 
-// group: a group of its own, which is signalled as one; and an end with this
+// ownGroup: a group of its own, which is signalled as one; and an end with this
 // process, however that ends. What it has started itself sees its standard input
 // end.
-func group() *syscall.SysProcAttr {
+func ownGroup() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

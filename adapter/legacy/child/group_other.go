@@ -4,6 +4,6 @@ package child
 
 import "syscall"
 
-// group: a group of its own, which is signalled as one. Where this process is
+// ownGroup: a group of its own, which is signalled as one. Where this process is
 // killed, its standard input ends, and no more can be done.
-func group() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

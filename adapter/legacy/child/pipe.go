@@ -28,7 +28,7 @@ func newPipe(f *os.File) (*pipe, error) {
 	return p, nil
 }
 
-// Read implements stream.
+// Read implements lines.Waiter.
 //
 // Hot: once per message.
 func (p *pipe) Read(b []byte) (int, error) {
@@ -54,10 +54,10 @@ func (p *pipe) readOnce(fd uintptr) bool {
 	return p.err != syscall.EAGAIN
 }
 
-// await implements stream.
+// Await implements lines.Waiter.
 //
 // Hot: once per message.
-func (p *pipe) await() error {
+func (p *pipe) Await() error {
 	p.waited = false
 	return p.raw.Read(p.looked)
 }

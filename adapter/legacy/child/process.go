@@ -13,21 +13,27 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"github.com/holdfast-mcp/holdfast/adapter/lines"
 )
 
 // Process is a command that was started.
 type Process struct {
 	command *Command
 	cmd     *exec.Cmd
+	leader  *leader
+	group   group
 
 	stdin, stdout, stderr *os.File
-	lines                 lines
+	lines                 *lines.Reader
 	said                  tail
 
 	turn chan struct{}   // a mutex that a context can give up: one line is written at a time
 	raw  syscall.RawConn // of stdin
 
 	reaped chan struct{} // closed once the process has ended
+	alone  chan struct{} // closed once nobody is left in its group, after that
+	hurry  chan struct{} // closed by a Close that has no time for them to leave
 	gone   chan struct{} // closed once nothing of it is left
 	silent chan struct{} // closed once its standard error has ended as well
 	state  error         // how it ended, once reaped is closed
@@ -49,14 +55,15 @@ func Start(c *Command, log zerolog.Logger) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := &exec.Cmd{Path: path, Args: append([]string{c.Path}, c.Args...), Env: c.Env, Dir: c.Dir, SysProcAttr: group()}
+	cmd := &exec.Cmd{Path: path, Args: append([]string{c.Path}, c.Args...), Env: c.Env, Dir: c.Dir, SysProcAttr: ownGroup()}
 	if cmd.Env == nil {
 		cmd.Env = []string{} // nil would be this process's
 	}
 	if strings.ContainsRune(c.Path, filepath.Separator) {
 		cmd.Path = c.Path // exec takes it from Dir
 	}
-	p := &Process{command: c, cmd: cmd, turn: make(chan struct{}, 1), reaped: make(chan struct{}), silent: make(chan struct{}), gone: make(chan struct{})}
+	p := &Process{command: c, cmd: cmd, turn: make(chan struct{}, 1), reaped: make(chan struct{}), silent: make(chan struct{}),
+		alone: make(chan struct{}), hurry: make(chan struct{}), gone: make(chan struct{})}
 	var theirs [3]*os.File
 	defer func() {
 		for _, f := range theirs {
@@ -90,7 +97,9 @@ func Start(c *Command, log zerolog.Logger) (*Process, error) {
 		return nil, fmt.Errorf("%w: %w", ErrNotRunnable, err)
 	}
 	c.Guard.begins(cmd.Process.Pid)
-	p.lines = newLines(out, c.MaxLine)
+	p.leader = lead(cmd.Process.Pid)
+	p.group.kill = p.leader.signaller(cmd.Process.Pid)
+	p.lines = lines.NewReader(out, c.MaxLine)
 	p.wg.Add(2)
 	go func() {
 		defer p.wg.Done()
@@ -104,9 +113,11 @@ func Start(c *Command, log zerolog.Logger) (*Process, error) {
 	return p, nil
 }
 
-// reap waits for the process.
+// reap waits for the process, and then ends what it has left behind: not only when
+// it is closed, for until then its number might have become another's.
 func (p *Process) reap() {
-	awaitExit(p.PID())
+	defer close(p.alone)
+	p.leader.awaitExit()
 	if err := p.cmd.Wait(); err != nil {
 		p.state = err
 	} else {
@@ -116,6 +127,8 @@ func (p *Process) reap() {
 	until := time.Now().Add(drain)
 	_ = p.stdout.SetReadDeadline(until) // fails only where Close was faster
 	_ = p.stderr.SetReadDeadline(until)
+	p.group.end(p.command.Grace, p.hurry)
+	p.command.Guard.ends(p.PID())
 }
 
 func (p *Process) closeFiles() {
@@ -140,14 +153,14 @@ func (p *Process) Running() bool {
 }
 
 // Next returns the next line of the process's standard output, valid until the
-// next call; a *LongLine, after which there may be more; or another error, which
-// is the end. One goroutine calls it.
+// next call; a *lines.TooLong, after which there may be more; or another error,
+// which is the end. One goroutine calls it.
 func (p *Process) Next() ([]byte, error) {
-	line, err := p.lines.next()
-	if err == nil {
+	line, err := p.lines.Next()
+	if err == nil || len(line) > 0 { // it may not have finished its last line
 		return line, nil
 	}
-	if long := (*LongLine)(nil); errors.As(err, &long) {
+	if long := (*lines.TooLong)(nil); errors.As(err, &long) {
 		return nil, err
 	}
 	return nil, p.giveUp(err)
@@ -221,17 +234,26 @@ func (p *Process) Close(ctx context.Context) {
 	defer close(p.gone)
 	_ = p.stdin.Close()
 	if !p.awaitEnd(ctx) {
-		p.signal(syscall.SIGTERM)
+		p.group.signal(syscall.SIGTERM)
 		if !p.awaitEnd(ctx) {
-			p.signal(syscall.SIGKILL)
+			p.group.signal(syscall.SIGKILL)
 			<-p.reaped
 		}
 	}
-	p.endGroup(ctx)
-	p.command.Guard.ends(p.PID())
+	select {
+	case <-p.alone:
+	case <-ctx.Done():
+		close(p.hurry)
+		<-p.alone
+	}
+	select {
+	case <-p.silent: // at the latest when drain is over: its last words are told
+	case <-ctx.Done():
+	}
 	_ = p.stdout.Close()
 	_ = p.stderr.Close()
 	p.wg.Wait()
+	p.leader.close()
 }
 
 // awaitEnd waits for the process for Grace, or until ctx ends.

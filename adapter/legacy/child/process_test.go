@@ -7,13 +7,17 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"github.com/holdfast-mcp/holdfast/adapter/lines"
 )
 
 func start(t testing.TB, what string, grace time.Duration, log io.Writer) *Process {
@@ -79,8 +83,8 @@ func TestLinesGoBothWays(t *testing.T) {
 	if err := p.Write(t.Context(), []byte(long+"\nthree\n"), time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	var over *LongLine
-	if _, err := p.Next(); !errors.As(err, &over) || over.Size != 20_000 || string(over.Head) != long[:lineEnds] || string(over.Tail) != long[:lineEnds] {
+	var over *lines.TooLong
+	if _, err := p.Next(); !errors.As(err, &over) || over.Size != len(long) {
 		t.Errorf("a line over the limit is %v", err)
 	}
 	if got := next(t, p); got != "three" {
@@ -211,11 +215,50 @@ func TestGroupEnds(t *testing.T) {
 	if _, err := p.Next(); err == nil {
 		t.Error("there is a line")
 	}
+	eventually(t, "what it has left behind to end", func() bool { return !running(left) })
+}
+
+// A Close that has no time gives none to what has been left behind.
+func TestGroupEndsAtOnce(t *testing.T) {
+	p := start(t, "parent", time.Hour, nil)
+	left, err := strconv.Atoi(next(t, p))
+	if err != nil {
+		t.Fatal(err)
+	}
+	next(t, p) // it takes no hint from now on
+	if err := p.Write(t.Context(), []byte("end\n"), time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	<-p.reaped
 	if !running(left) {
 		t.Error("what it has left behind has ended by itself")
 	}
-	p.Close(t.Context())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	p.Close(ctx)
 	eventually(t, "what it has left behind to end", func() bool { return !running(left) })
+}
+
+// A group that was empty once is another's if it is there again.
+func TestEmptyGroupIsOver(t *testing.T) {
+	var sent []syscall.Signal
+	left := 2 // looks until nobody is there
+	g := group{kill: func(sig syscall.Signal) error {
+		sent = append(sent, sig)
+		if left--; left < 0 {
+			return syscall.ESRCH
+		}
+		return nil
+	}}
+	g.end(time.Minute, nil)
+	left = 100
+	if g.signal(syscall.SIGKILL) {
+		t.Error("it is there again")
+	}
+	g.end(time.Minute, nil)
+	if want := []syscall.Signal{syscall.SIGTERM, 0, 0}; !slices.Equal(sent, want) {
+		t.Errorf("sent %v, want %v", sent, want)
+	}
 }
 
 // A process that is killed can end nothing; its guard does.
@@ -265,7 +308,7 @@ func TestFlood(t *testing.T) {
 	log := &bytes.Buffer{} // read after Close
 	p := start(t, "flood", 0, log)
 	for range 100 {
-		var over *LongLine
+		var over *lines.TooLong
 		if _, err := p.Next(); !errors.As(err, &over) {
 			t.Fatalf("a line over the limit is %v", err)
 		}
@@ -311,60 +354,30 @@ func TestFind(t *testing.T) {
 	}
 }
 
-func FuzzLines(f *testing.F) {
-	f.Add("a\nb\r\n\nc", 10)
-	f.Add(strings.Repeat("x", 40_000)+"\ny", 20_000)
-	f.Add(strings.Repeat("x", 40_000), 100)
-	f.Fuzz(func(t *testing.T, text string, limit int) {
-		if limit < 0 || limit > 1<<20 {
-			return
-		}
-		l := newLines(iotestHalf(text), limit)
-		var got, want []string
-		for {
-			line, err := l.next()
-			var over *LongLine
-			if errors.As(err, &over) {
-				if len(over.Head) > lineEnds || len(over.Tail) > lineEnds {
-					t.Fatalf("ends of %d and %d bytes are kept", len(over.Head), len(over.Tail))
-				}
-				got = append(got, "long")
-				continue
-			}
-			if err != nil {
-				break
-			}
-			got = append(got, string(line))
-		}
-		for rest := text; rest != ""; {
-			line, after, _ := strings.Cut(rest, "\n")
-			if line = strings.TrimSuffix(line, "\r"); len(line) > limit {
-				line = "long"
-			}
-			want, rest = append(want, line), after
-		}
-		if fmt.Sprintf("%q", got) != fmt.Sprintf("%q", want) {
-			t.Errorf("lines are %.200q, want %.200q", got, want)
-		}
-	})
-}
-
-// iotestHalf gives a text out in pieces of odd sizes.
-func iotestHalf(text string) stream { return &halves{text: text} }
-
-type halves struct {
-	text string
-	n    int
-}
-
-func (h *halves) await() error { return nil }
-
-func (h *halves) Read(b []byte) (int, error) {
-	if h.text == "" {
-		return 0, io.EOF
+// What a process has not finished when reading it ends is read all the same:
+// often it is why it has ended.
+func TestTornLines(t *testing.T) {
+	p := &Process{lines: lines.NewReader(&torn{"last words"}, 100)}
+	if got := next(t, p); got != "last words" {
+		t.Errorf("it says %q", got)
 	}
-	h.n = h.n*7%4099 + 1
-	n := copy(b[:min(len(b), h.n)], h.text)
-	h.text = h.text[n:]
+	if line, err := p.Next(); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("after it come %q, %v", line, err)
+	}
+	listen(&torn{"why"}, &p.said, zerolog.Nop())
+	if got := p.said.String(); got != "why" {
+		t.Errorf("of standard error is kept %q", got)
+	}
+}
+
+type torn struct{ text string }
+
+func (*torn) Await() error { return nil }
+
+func (s *torn) Read(b []byte) (int, error) {
+	n := copy(b, s.text)
+	if s.text = s.text[n:]; n == 0 {
+		return 0, os.ErrDeadlineExceeded
+	}
 	return n, nil
 }

@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"github.com/rs/zerolog"
+
+	"github.com/holdfast-mcp/holdfast/adapter/lines"
 )
 
 // maxSaid bounds a line of standard error in the log.
@@ -37,16 +39,16 @@ func (t *tail) String() string {
 }
 
 // listen logs what comes on standard error, until it ends.
-func listen(from stream, keep *tail, log zerolog.Logger) {
-	l := newLines(from, maxSaid)
+func listen(from lines.Waiter, keep *tail, log zerolog.Logger) {
+	l := lines.NewReader(from, maxSaid)
 	for {
-		line, err := l.next()
-		var long *LongLine
+		line, err := l.Next()
+		var long *lines.TooLong
 		if errors.As(err, &long) {
 			line, err = append(long.Head, " [...] "...), nil
 			line = append(line, long.Tail...)
 		}
-		if err != nil {
+		if err != nil && len(line) == 0 {
 			return
 		}
 		if line = bytes.TrimRight(line, " \t"); len(line) > 0 {

@@ -104,6 +104,30 @@ func (c *Conn) message(request []byte) ([]byte, error) {
 	return body, nil
 }
 
+// accepted sends what has no answer of its own.
+func (c *Conn) accepted(request []byte) error {
+	if err := c.send(request); err != nil {
+		return err
+	}
+	status := c.head.Status()
+	body, err := c.body()
+	if err != nil {
+		return err
+	}
+	if status != 202 {
+		return fmt.Errorf("%w: status %d: %s", ErrAnswer, status, excerpt(body))
+	}
+	return nil
+}
+
+// streams returns an error unless the response is an event stream.
+func (c *Conn) streams() error {
+	if c.head.Status() != 200 || !c.head.SSE || !c.head.Chunked {
+		return c.fail("call", fmt.Errorf("%w: no stream: %q", ErrAnswer, c.head.Start))
+	}
+	return nil
+}
+
 // event reads the next message of a response that is an event stream. A proxy
 // may cut the stream anywhere: what is not yet a whole event is gathered in
 // held, whose room is used again. It returns io.EOF at the stream's end.

@@ -49,7 +49,7 @@ func (l *Legacy) initialize(addr, path string) error {
 	l.headers = headers + "MCP-Protocol-Version: 2025-11-25\r\nMcp-Session-Id: " + l.session + "\r\n"
 	l.echo = newRequest(l.headers, legacyCall("echo"))
 	l.ask = newRequest(l.headers, legacyCall("ask"))
-	if err := l.accepted(l.post, newRequest(l.headers, `{"jsonrpc":"2.0","method":"notifications/initialized"}`).text); err != nil {
+	if err := l.post.accepted(newRequest(l.headers, `{"jsonrpc":"2.0","method":"notifications/initialized"}`).text); err != nil {
 		return fmt.Errorf("initialized: %w", err)
 	}
 	return nil
@@ -64,22 +64,6 @@ func legacyCall(tool string) string {
 func (l *Legacy) Close() {
 	l.conn.Close()
 	l.post.Close()
-}
-
-// accepted sends what has no answer of its own.
-func (l *Legacy) accepted(c *Conn, request []byte) error {
-	if err := c.send(request); err != nil {
-		return err
-	}
-	status := c.head.Status()
-	body, err := c.body()
-	if err != nil {
-		return err
-	}
-	if status != 202 {
-		return fmt.Errorf("%w: status %d: %s", ErrAnswer, status, excerpt(body))
-	}
-	return nil
 }
 
 // Echo calls the tool echo once.
@@ -126,8 +110,8 @@ func (l *Legacy) Ask() error {
 
 // asked returns the first message of the stream that answers a call.
 func (l *Legacy) asked() ([]byte, error) {
-	if l.conn.head.Status() != 200 || !l.conn.head.SSE || !l.conn.head.Chunked {
-		return nil, l.conn.fail("call", fmt.Errorf("%w: no stream: %q", ErrAnswer, l.conn.head.Start))
+	if err := l.conn.streams(); err != nil {
+		return nil, err
 	}
 	return l.event()
 }
@@ -163,5 +147,5 @@ func (l *Legacy) answer(number call, id []byte) error {
 	text = append(text, answer...)
 	text = append(text, end...)
 	l.text = text
-	return l.accepted(l.post, text)
+	return l.post.accepted(text)
 }

@@ -11,6 +11,8 @@ import (
 type Manner struct {
 	// Mute clients declare no capability: they cannot be asked anything.
 	Mute bool
+	// Tasks is for clients that declare the extension: a call may become a task.
+	Tasks bool
 	// Token tells a client's requests over HTTP apart from those of others.
 	Token string
 }
@@ -19,8 +21,11 @@ type Manner struct {
 // "_meta", "Per-request protocol fields".
 func (m Manner) meta() string {
 	capabilities := `{"elicitation":{"form":{}}}`
-	if m.Mute {
+	switch {
+	case m.Mute:
 		capabilities = `{}`
+	case m.Tasks:
+		capabilities = `{"elicitation":{"form":{}},"extensions":{"io.modelcontextprotocol/tasks":{}}}`
 	}
 	return `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
 		`"io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1.0.0"},` +

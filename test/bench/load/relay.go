@@ -57,7 +57,7 @@ func (r *Relay) Answer(answer []byte) (result []byte, err error) {
 	r.body = append(append(r.body[:0], `{"jsonrpc":"2.0","id":`...), r.question...)
 	r.body = append(append(append(r.body, `,"result":`...), answer...), '}')
 	l.text = appendMessage(l.text[:0], l.headers, r.body)
-	if err := l.accepted(l.post, l.text); err != nil {
+	if err := l.post.accepted(l.text); err != nil {
 		return nil, err
 	}
 	message, err := l.last()

@@ -3,6 +3,7 @@ package mock
 import (
 	"bytes"
 	"net"
+	"strconv"
 	"sync/atomic"
 
 	"github.com/holdfast-mcp/holdfast/test/bench/wire"
@@ -18,7 +19,7 @@ type conn struct {
 	// streaming is set while the response to the last request goes on. Until it
 	// is unset, this goroutine only reads, to see the client leave.
 	streaming atomic.Bool
-	asked     uint64 // the question of the last stream
+	asked     uint64 // the question of the last stream, if it has one
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
@@ -41,18 +42,39 @@ func (c *conn) serve() {
 		}
 		c.out = c.out[:0]
 		c.handle(head, body)
-		if len(c.out) > 0 {
-			if _, err := c.nc.Write(c.out); err != nil {
-				break
-			}
-		}
-		if head.Close {
+		if err := c.flush(); err != nil || head.Close {
 			break
 		}
 	}
-	if c.asked != 0 && c.server.open.take(c.asked, nil) != nil {
-		c.server.stats.Left.Add(1)
+	if c.asked != 0 {
+		if c.server.open.leave(c.asked, c) {
+			c.server.stats.Left.Add(1)
+		}
+		c.endStream()
 	}
+}
+
+// beginStream begins the stream of a call that asks.
+func (c *conn) beginStream() {
+	c.streaming.Store(true)
+	c.server.stats.Streams.Add(1)
+}
+
+// endStream ends it, if it goes on.
+func (c *conn) endStream() {
+	if c.streaming.Swap(false) {
+		c.server.stats.Streams.Add(-1)
+	}
+}
+
+// flush writes what is in out.
+func (c *conn) flush() error {
+	if len(c.out) == 0 {
+		return nil
+	}
+	_, err := c.nc.Write(c.out)
+	c.out = c.out[:0]
+	return err
 }
 
 // handle puts the answer to one request into out.
@@ -81,16 +103,52 @@ func (c *conn) get(head wire.Head, path []byte) {
 	switch {
 	case string(path) == "/stats":
 		c.json(c.server.stats.AppendJSON(nil))
+	case string(path) == "/ask":
+		c.server.holding.ask(&c.server.open)
+		c.status("200 OK")
 	case c.server.NoStream:
 		c.status("405 Method Not Allowed")
 	case !c.known(head.Session):
 		c.status("404 Not Found")
 	case len(head.LastEvent) > 0:
-		c.status("400 Bad Request") // no stream breaks here, so none is kept
+		c.resume(head)
 	default:
+		c.asked = 0
 		c.streaming.Store(true)
 		c.out = append(c.out, streamHead...)
 		c.out = wire.AppendChunk(c.out, []byte("id: 0\ndata: \n\n"))
+	}
+}
+
+// resume goes on with the stream of a call behind the event that the client has
+// had last. Spec 2025-11-25, basic/transports, "Resumability and Redelivery".
+func (c *conn) resume(head wire.Head) {
+	stream, event, _ := bytes.Cut(head.LastEvent, []byte("-"))
+	id, _ := strconv.ParseUint(string(stream), 10, 64) // zero is none
+	q := c.server.open.find(id)
+	if c.server.Keep == 0 || q == nil || q.tool != ask || q.session != string(head.Session) {
+		c.status("400 Bad Request")
+		return
+	}
+	c.out = append(c.out, streamHead...)
+	if string(event) == "0" {
+		c.out = wire.AppendChunk(c.out, appendAsking(nil, id))
+	}
+	// What comes next is written by whoever has it, and so this before.
+	if c.flush() != nil {
+		return // as the next read will say
+	}
+	c.asked = id
+	c.beginStream()
+	ended, known := c.server.open.attach(id, c)
+	switch {
+	case !known: // the result went out on the stream that was open just now
+		c.nc.Close()
+	case ended != nil:
+		c.server.stats.Resumed.Add(1)
+		ended.end(ended.result)
+	default:
+		c.server.stats.Resumed.Add(1)
 	}
 }
 

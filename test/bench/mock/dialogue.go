@@ -17,6 +17,8 @@ const toolList = `{"tools":[` +
 	`{"name":"large","description":"The same, with a lot of text behind it",` +
 	`"inputSchema":{"type":"object","properties":{"text":{"type":"string"}}}},` +
 	`{"name":"meet","description":"The same, when as many as were expected have answered",` +
+	`"inputSchema":{"type":"object","properties":{"text":{"type":"string"}}}},` +
+	`{"name":"later","description":"Asks when it is told to, and then does the same",` +
 	`"inputSchema":{"type":"object","properties":{"text":{"type":"string"}}}}]}`
 
 // post answers one JSON-RPC message.
@@ -72,6 +74,8 @@ func (c *conn) request(head wire.Head, method string, id, params []byte) {
 			c.ask(large, head, id, text)
 		case "meet":
 			c.ask(meet, head, id, text)
+		case "later":
+			c.ask(later, head, id, text)
 		default:
 			c.json(appendError(nil, id, -32602, "unknown tool"))
 		}
@@ -110,25 +114,36 @@ func appendHello(dst, id, params []byte) []byte {
 }
 
 // ask opens the call's stream with an event that has only an id, as servers
-// with an event store do, and the question.
+// with an event store do, and the question, if it is not to come later.
 func (c *conn) ask(t tool, head wire.Head, id, text []byte) {
-	c.streaming.Store(true)
-	c.asked = c.server.open.add(&question{
+	c.beginStream()
+	q := &question{
 		conn:    c,
 		session: string(head.Session),
 		call:    append([]byte(nil), id...),
 		text:    append([]byte(nil), wire.Text(text)...),
 		tool:    t,
-	})
+	}
+	c.asked = c.server.open.add(q)
 	c.server.stats.Asked.Add(1)
 	events := make([]byte, 0, 512)
 	events = appendEventID(events, c.asked, 0)
 	events = append(events, "data: \n\n"...)
-	events = appendEventID(events, c.asked, 1)
-	events = append(events, "data: "...)
-	events = append(appendQuestion(events, c.asked), "\n\n"...)
+	if t != later {
+		events = appendAsking(events, c.asked)
+	}
 	c.out = append(c.out, streamHead...)
 	c.out = wire.AppendChunk(c.out, events)
+	if t == later {
+		c.server.holding.join(c.asked, c.flush)
+	}
+}
+
+// appendAsking appends the event that asks.
+func appendAsking(dst []byte, id uint64) []byte {
+	dst = appendEventID(dst, id, 1)
+	dst = append(dst, "data: "...)
+	return append(appendQuestion(dst, id), "\n\n"...)
 }
 
 // appendQuestion appends the request that asks.
@@ -172,6 +187,7 @@ func (c *conn) answer(head wire.Head, id, result []byte) {
 		c.server.wg.Go(func() { q.endLarge(event[:behind], wire.LargeText(), event[behind:]) })
 	case q.tool == meet:
 		c.server.met.join(c.server, func() { q.end(event) })
+	case c.server.open.keep(number, q, event):
 	default:
 		q.end(event)
 	}

@@ -29,10 +29,20 @@ type peer struct {
 
 func start(t *testing.T, s *mock.Server) *peer {
 	t.Helper()
+	return startOn(t, s, listen(t))
+}
+
+func listen(t *testing.T) net.Listener {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
+	return l
+}
+
+func startOn(t *testing.T, s *mock.Server, l net.Listener) *peer {
+	t.Helper()
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(l) }()
 	transport := &http.Transport{}
@@ -192,18 +202,31 @@ func (p *peer) ask(text string) *asked { return p.call("ask", text) }
 // call is ask for another tool that asks.
 func (p *peer) call(tool, text string) *asked {
 	p.t.Helper()
+	a := p.open(tool, text)
+	a.read(p.t)
+	return a
+}
+
+// open calls a tool and reads nothing of its stream.
+func (p *peer) open(tool, text string) *asked {
+	p.t.Helper()
 	a := &asked{}
 	a.resp = p.do("POST", "/mcp", fmt.Sprintf(`{"jsonrpc":"2.0","id":"c","method":"tools/call","params":{"name":%q,"arguments":{"text":%q}}}`, tool, text))
 	p.t.Cleanup(func() { a.resp.Body.Close() })
 	a.events = bufio.NewScanner(a.resp.Body)
 	a.events.Buffer(nil, wire.LargeSize+4096)
-	if err := json.Unmarshal(a.next(p.t), &a.question); err != nil {
-		p.t.Fatal(err)
+	return a
+}
+
+// read reads the question.
+func (a *asked) read(t *testing.T) {
+	t.Helper()
+	if err := json.Unmarshal(a.next(t), &a.question); err != nil {
+		t.Fatal(err)
 	}
 	if a.question.Method != "elicitation/create" || a.question.Params.RequestedSchema["type"] != "object" {
-		p.t.Fatalf("question: got %+v", a.question)
+		t.Fatalf("question: got %+v", a.question)
 	}
-	return a
 }
 
 // next reads the data of the next event that has any, and checks its id.
@@ -307,6 +330,30 @@ func TestMeetWaitsForAll(t *testing.T) {
 	}
 }
 
+func TestLaterAsksWhenItIsToldTo(t *testing.T) {
+	p := start(t, &mock.Server{})
+	p.initialize()
+	var calls []*asked
+	for _, text := range []string{"one", "two"} {
+		calls = append(calls, p.open("later", text))
+	}
+	if got := p.stats(); got["waiting"] != 2 {
+		t.Errorf("before they ask: %v", got)
+	}
+	p.do("GET", "/ask", "").Body.Close()
+	for i, text := range []string{"one", "two"} {
+		calls[i].read(t)
+		p.answer(calls[i].question.ID, yes)
+		if got, want := string(calls[i].next(t)), text+"=yes"; !strings.Contains(got, want) {
+			t.Errorf("result: got %s, want %s in it", got, want)
+		}
+	}
+	p.do("GET", "/ask", "").Body.Close() // nobody is left to ask
+	if got := p.stats(); got["waiting"] != 0 || got["answered"] != 2 || got["stray"] != 0 {
+		t.Errorf("at the end: %v", got)
+	}
+}
+
 func TestAnswerOfAnotherSessionIsStray(t *testing.T) {
 	p := start(t, &mock.Server{})
 	p.initialize()
@@ -350,23 +397,12 @@ func (w *watchedConn) Close() error {
 
 func TestClientThatLeavesTakesItsQuestionAlong(t *testing.T) {
 	s := &mock.Server{}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &watched{l, make(chan struct{}, 16)} // room for what Close closes
-	done := make(chan error, 1)
-	go func() { done <- s.Serve(w) }()
-	p := &peer{t: t, url: "http://" + l.Addr().String(), client: &http.Client{Transport: &http.Transport{}}}
+	w := &watched{listen(t), make(chan struct{}, 16)} // room for what Close closes
+	p := startOn(t, s, w)
 	p.initialize()
 	p.ask("one").resp.Body.Close()
 	<-w.closed // the server saw the client leave, and nothing else closed a connection yet
 	if got := s.Stats().Left.Load(); got != 1 {
 		t.Errorf("questions left: got %d, want 1", got)
-	}
-	p.client.CloseIdleConnections()
-	s.Close(l)
-	if err := <-done; err != nil {
-		t.Errorf("Serve: %v", err)
 	}
 }

@@ -17,7 +17,13 @@ type Server struct {
 	// Meeting is how many callers of meet wait for each other; zero is one.
 	Meeting int
 
+	// Keep is how many calls of ask go on, at most, while nobody has their streams,
+	// as those of servers with an event store do: GET with Last-Event-ID goes on with
+	// the stream. Zero is none: a call ends with its stream.
+	Keep int
+
 	met      meeting
+	holding  holding
 	sessions sync.Map // string -> struct{}
 	session  atomic.Uint64
 	open     questions
@@ -33,9 +39,11 @@ type Server struct {
 type Stats struct {
 	Sessions atomic.Int64 // opened by initialize
 	Echoed   atomic.Int64 // calls of echo
-	Asked    atomic.Int64 // questions asked
+	Asked    atomic.Int64 // calls that ask
 	Answered atomic.Int64 // questions answered
-	Left     atomic.Int64 // questions whose stream was closed before the answer
+	Left     atomic.Int64 // of them, those whose stream was closed before the answer, and that were not kept
+	Streams  atomic.Int64 // of calls that ask, open now
+	Resumed  atomic.Int64 // streams that a client has gone on with
 	Stray    atomic.Int64 // answers that no question waited for
 	Together atomic.Int64 // most callers of meet that have waited for each other at once
 }
@@ -44,7 +52,7 @@ type Stats struct {
 func (s *Server) Stats() *Stats { return &s.stats }
 
 // AppendJSON appends the counters as a JSON object; waiting is the number of
-// questions without an answer.
+// calls that have no answer yet.
 func (s *Stats) AppendJSON(dst []byte) []byte {
 	asked, answered, left := s.Asked.Load(), s.Answered.Load(), s.Left.Load()
 	for i, c := range []struct {
@@ -53,6 +61,7 @@ func (s *Stats) AppendJSON(dst []byte) []byte {
 	}{
 		{"sessions", s.Sessions.Load()}, {"echoed", s.Echoed.Load()}, {"asked", asked}, {"answered", answered},
 		{"left", left}, {"stray", s.Stray.Load()}, {"together", s.Together.Load()}, {"waiting", asked - answered - left},
+		{"streams", s.Streams.Load()}, {"resumed", s.Resumed.Load()},
 	} {
 		dst = append(dst, "{,"[min(i, 1)])
 		dst = strconv.AppendQuote(dst, c.name)
@@ -65,6 +74,7 @@ func (s *Stats) AppendJSON(dst []byte) []byte {
 // Serve takes connections from l until [Server.Close], and returns nil then.
 // It closes l.
 func (s *Server) Serve(l net.Listener) error {
+	s.open.most = int64(s.Keep)
 	s.wg.Add(1)
 	defer s.wg.Done()
 	defer l.Close()

@@ -79,7 +79,10 @@ func (c *Child) Log() string { return c.log.String() }
 
 // Stop ends the process, and what it started, and waits for it. It may be
 // called more than once.
-func (c *Child) Stop() {
+func (c *Child) Stop() { c.StopWithin(grace) }
+
+// StopWithin is Stop for a process that may take so long to end by itself.
+func (c *Child) StopWithin(grace time.Duration) {
 	c.stop.Do(func() {
 		group := -c.PID()
 		_ = syscall.Kill(group, syscall.SIGTERM) // an error means that nothing of it runs any more

@@ -75,6 +75,15 @@ func RSS(pid int) (int64, error) {
 	return pages * int64(os.Getpagesize()), nil
 }
 
+// Descriptors returns how many file descriptors a process has open.
+func Descriptors(pid int) (int, error) {
+	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	if err != nil {
+		return 0, fmt.Errorf("count open descriptors: %w", err)
+	}
+	return len(open), nil
+}
+
 // Children returns the processes whose parent is pid.
 func Children(pid int) ([]int, error) {
 	names, err := filepath.Glob("/proc/[0-9]*/stat")

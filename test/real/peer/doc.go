@@ -3,6 +3,9 @@
 // stream; [Modern] speaks 2026-07-28, one POST a request. What a server says to
 // both can so be compared.
 //
+// [Official] is a third one, which is not ours: the official client of the tasks
+// extension, for tools alone.
+//
 // A [Request] is what is asked, an [Outcome] all that came of it: result or
 // error, progress, log messages, and the questions that the server asked in the
 // middle. Both clients answer questions by the same [Answers].
