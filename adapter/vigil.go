@@ -91,16 +91,21 @@ func (rec *record) unexpect() {
 	}
 }
 
-// keepVigil has a call hear itself what the vigil of its record has heard, from now on
-// until it is on its session again, which it keeps meanwhile. mu need not be held.
+// keepVigil has a call keep the session of its record until it is on it again: for a
+// moment nothing else would, and a replica that stops would delete it. Meanwhile the
+// call hears itself what the record's vigil has heard. mu need not be held.
 func (c *call) keepVigil(rec *record) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if rec.vigil == nil || c.estate == nil || c.expects != nil {
+	if c.estate == nil || c.expects != nil || c.lent != nil {
 		return
 	}
 	rec.session.Hold()
-	c.lent, c.expects = rec.session, rec.session
+	c.lent = rec.session
+	if rec.vigil == nil {
+		return
+	}
+	c.expects = rec.session
 	c.expects.Expect(c)
 	c.over = rec.vigil.heard() // after Expect, so that nothing is missed
 }
