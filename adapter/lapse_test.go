@@ -117,3 +117,32 @@ func TestLapsingCallsTakeRoom(t *testing.T) {
 		t.Error("no room when it was told")
 	}
 }
+
+// A call that takes all of the grace period leaves time to tell the server of those
+// that are over, and of the end of the session.
+func TestReleasedCallsEndBesideACallThatStays(t *testing.T) {
+	t.Parallel()
+	const calls = 8
+	f := newReplicas(t, 1, releasing(time.Millisecond))
+	f.raw.Handle(mcp.MethodPromptsList, func(c *rawserver.Call) { <-c.Context().Done() })
+	r := f.letGo(calls)
+	f.raw.Hook(func(x *rawserver.Exchange) bool { // a server takes some time for what it is told
+		if x.R.Method == http.MethodPost {
+			<-time.After(20 * time.Millisecond)
+		}
+		return false
+	})
+	staying := r.mustBegin(query{method: mcp.MethodPromptsList}).goes()
+	f.raw.WaitCount(mcp.MethodPromptsList, 1)
+	stopped := f.drain(r, 3*time.Second)
+	if end := endOf(t, staying); refusalFor(end.err) != ReasonShutdown {
+		t.Errorf("the call that stays: %s", end.describe())
+	}
+	awaitStop(t, stopped)
+	if n := f.raw.Count(mcp.NotifyCancelled); n != calls+1 {
+		t.Errorf("%d calls were cancelled, want %d", n, calls+1)
+	}
+	if n := f.raw.HTTPCount(http.MethodDelete); n != 1 {
+		t.Errorf("%d sessions were deleted, want 1", n)
+	}
+}
