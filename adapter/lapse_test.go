@@ -3,6 +3,8 @@ package adapter
 import (
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -144,5 +146,39 @@ func TestReleasedCallsEndBesideACallThatStays(t *testing.T) {
 	}
 	if n := f.raw.HTTPCount(http.MethodDelete); n != 1 {
 		t.Errorf("%d sessions were deleted, want 1", n)
+	}
+}
+
+// However many sessions released calls have, and however often some end, no more than
+// so many messages are under way to one server.
+func TestTellersOfAnUpstreamAreBounded(t *testing.T) {
+	t.Parallel()
+	const batch = tellers - 4
+	f := newReplicas(t, 1, releasing(time.Millisecond), func(s *Settings, _ *legacy.Settings, _ *rawserver.Settings) { s.Scope = ScopeCall })
+	r := f.letGo(batch)
+	var posts atomic.Int32
+	gate := make(chan struct{})
+	f.raw.Hook(func(x *rawserver.Exchange) bool {
+		if len(x.Record.Messages) == 1 && (x.Record.Messages[0].Method == "" || x.Record.Messages[0].Method == mcp.NotifyCancelled) {
+			posts.Add(1)
+			<-gate
+		}
+		return false
+	})
+	open := sync.OnceFunc(func() { close(gate) })
+	t.Cleanup(open)
+	r.expireReleased(time.Now().Add(2 * time.Hour))
+	eventually(t, "the first to be told", func() bool { return posts.Load() == batch })
+	f.letGo(batch)
+	r.expireReleased(time.Now().Add(2 * time.Hour))
+	eventually(t, "as many as may be", func() bool { return posts.Load() >= tellers })
+	<-time.After(50 * time.Millisecond) // long enough for more
+	if n := posts.Load(); n != tellers {
+		t.Errorf("%d messages are under way, want %d", n, tellers)
+	}
+	open()
+	eventually(t, "the end", func() bool { return r.lapsing() == 0 })
+	if n := f.raw.Count(mcp.NotifyCancelled); n != 2*batch {
+		t.Errorf("%d calls were cancelled, want %d", n, 2*batch)
 	}
 }
