@@ -114,6 +114,9 @@ func TestLapsingCallsTakeRoom(t *testing.T) {
 	if late := r.lapsed(2); len(late) != 1 || release() || r.keepRecord(newCallID(), &record{}) {
 		t.Errorf("%d calls are over, and there is room before the server was told", len(late))
 	}
+	if n := r.releasedCalls(); n != 1 {
+		t.Errorf("the metric says %d calls, want the one that takes the room", n)
+	}
 	r.heardOf()
 	if !release() {
 		t.Error("no room when it was told")

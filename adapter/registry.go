@@ -282,10 +282,11 @@ func (r *registry) parkedCalls() int {
 	return r.parked
 }
 
+// releasedCalls is how many count against calls.max_released.
 func (r *registry) releasedCalls() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.released)
+	return len(r.released) + r.lapsing
 }
 
 // check must be called with mu held.
