@@ -50,15 +50,21 @@ func (e *Engine) Shutdown(ctx context.Context) {
 		tell, cancelTell = context.WithDeadline(ctx, end.Add(-kept/2)) // of the ends of calls; the rest is the sessions'
 		defer cancelTell()
 	}
-	if e.peered() {
-		short, cancel := context.WithTimeout(wait, shortCall)
-		e.rest(short)
-		cancel()
+	for {
+		if e.peered() {
+			short, cancel := context.WithTimeout(wait, shortCall)
+			e.rest(short, nil)
+			cancel()
+			if e.peered() { // it may have become known since that all stop at once
+				e.letGo()
+				break
+			}
+		}
+		if !e.rest(wait, e.company) { // another replica may still begin
+			break
+		}
 	}
-	if e.peered() { // it may have become known since that all stop at once
-		e.letGo()
-	}
-	e.rest(wait) // the calls of rounds that have just begun are not in the registry yet
+	e.rest(wait, nil) // the calls of rounds that have just begun are not in the registry yet
 	e.deserted.Store(wait.Err() == nil)
 	e.announce()
 	e.endRoutes()
@@ -77,7 +83,7 @@ func (e *Engine) Shutdown(ctx context.Context) {
 	if expects {
 		e.bequeathCopies(ctx)
 	}
-	e.rest(ctx)                                 // what the clients are told is on its way
+	e.rest(ctx, nil)                            // what the clients are told is on its way
 	giveUp := context.AfterFunc(tell, e.cancel) // on servers that do not take what they are sent
 	e.wg.Wait()
 	giveUp()
