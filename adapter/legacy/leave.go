@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sort"
 	"time"
+
+	"github.com/holdfast-mcp/holdfast/adapter/wait"
 )
 
 // endElsewhere reports whether the session is left to other replicas: one of
@@ -19,7 +21,7 @@ func (s *Server) endElsewhere(ctx context.Context, session *Session) bool {
 	}
 	question := parcel{kind: askUsing, id: session.id}
 	replies, complete := s.askEach(ctx, &question)
-	if !complete && sleep(ctx, newsPause) == nil { // who does not answer may have just left
+	if !complete && wait.Pause(ctx, newsPause) { // who does not answer may have just left
 		replies, complete = s.askEach(ctx, &question)
 	}
 	if !complete || s.mayBeUsed(session) { // no connection between the replicas
@@ -75,7 +77,7 @@ func (s *Session) endsElsewhere(ctx context.Context) bool {
 			return false
 		case drained || !gone:
 			return true
-		case !first || sleep(ctx, newsPause) != nil: // it has died
+		case !first || !wait.Pause(ctx, newsPause): // it has died
 			return false
 		}
 	}
