@@ -75,7 +75,7 @@ func (e *Engine) serveSeek(ctx context.Context, s Stream, rest []byte) {
 	})
 	tell()
 	_ = s.End(ctx, e.seal(found))
-	if len(contested) > 0 && pause(e.ctx, 2*leasePoll) { // until the other has given them up
+	if len(contested) > 0 && wait.Pause(e.ctx, 2*leasePoll) { // until the other has given them up
 		e.renewStreams(contested)
 	}
 }

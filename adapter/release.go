@@ -180,6 +180,9 @@ func (r *registry) release(c *call, rec *record) bool {
 	}
 	if c.lasting != nil {
 		r.relentLocked(c)
+		if f := c.lasting.following; f != nil {
+			f.backlog.leave() // the record has a copy: what waits counts once
+		}
 	}
 	delete(r.named, c.id)
 	delete(r.live, c)
