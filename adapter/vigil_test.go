@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -91,7 +92,9 @@ func TestVisitAfterAHandOver(t *testing.T) {
 			if test.looks != nil {
 				test.looks(f, handle)
 			}
-			f.raw.Session().Notify(mcp.NotifyElicitationCompleted, `{"elicitationId":"another"}`)
+			for i := range maxNames { // others take no room
+				f.raw.Session().Notify(mcp.NotifyElicitationCompleted, fmt.Sprintf(`{"elicitationId":"another %d"}`, i))
+			}
 			f.raw.Session().Notify(mcp.NotifyElicitationCompleted, visited)
 			if test.looks == nil {
 				id := f.rigs[1].callOf(&Outcome{State: []byte(handle)})
