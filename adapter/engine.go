@@ -73,6 +73,7 @@ type Engine struct {
 	mu        sync.Mutex
 	listeners map[listener]struct{}
 	listening map[principal]int
+	parts     int                      // of the listeners, those that are on the books with the one that they are part of
 	routes    map[*routeRound]struct{} // that pass through, or look for an endpoint
 	guests    guests
 	wg        sync.WaitGroup // goroutines of calls and listeners

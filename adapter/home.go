@@ -359,6 +359,8 @@ func (r *homeRound) finish() {
 	r.ending = true
 }
 
+func (r *homeRound) within() bool { return r.req.part }
+
 func (r *homeRound) isEnding() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -62,7 +62,7 @@ func (m *Metrics) bind(e *Engine) *metrics {
 	gauge("holdfast_listeners", "Open subscriptions.", func() float64 {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		return float64(len(e.listeners))
+		return float64(len(e.listeners) - e.parts)
 	})
 	for _, g := range e.groups {
 		m.reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{

@@ -222,12 +222,13 @@ func (e *Engine) joinServed(ctx context.Context, up *upstream, req *Request, cap
 			}
 		}
 	}
-	rec, left := e.calls.take(t.Call)
+	rec, left := e.calls.claim(t.Call)
 	switch {
 	case rec != nil && (takeOver || !e.letting.Load()):
 		return e.reclaim(up, req, caps, t, rec, r)
 	case rec != nil: // whoever is to go on takes over from the request state, and what is left beside it
 		to := e.handOn(ctx, t.Call, rec)
+		rec.unexpect()
 		rec.session.Return(false)
 		e.calls.left(t.Call)
 		return away{to}

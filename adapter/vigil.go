@@ -107,18 +107,20 @@ func (c *call) keepVigil(rec *record) {
 	}
 	c.expects = rec.session
 	c.expects.Expect(c)
+	c.awaits = rec.vigil.open  // what comes again is not among the questions yet
 	c.over = rec.vigil.heard() // after Expect, so that nothing is missed
 }
 
-// noteOver notes that a visit is over while nothing of the call is on its session, and
+// noteOver notes that a visit of the call's is over while nothing of the call is on its session, and
 // has the call go on that waits for it. mu is held.
 func (c *call) noteOver(m *jsonrpc.Message) {
 	id := completedID(m)
-	if id == "" || len(c.over) >= maxNames || slices.Contains(c.over, id) {
+	asked := slices.ContainsFunc(c.inputs, func(in *input) bool { return in.elicitation == id })
+	mine := asked || slices.Contains(c.awaits, id) || slices.Contains(c.consented, id) // each list has a bound
+	if id == "" || !mine || slices.Contains(c.over, id) {
 		return
 	}
 	c.over = append(c.over, id)
-	asked := slices.ContainsFunc(c.inputs, func(in *input) bool { return in.elicitation == id })
 	if asked && c.phase == parked && c.unattended() && c.sure() {
 		c.goOnAs(c.creds)
 	}
