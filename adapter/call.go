@@ -86,6 +86,7 @@ type call struct {
 	expects   *legacy.Session     // that tells when an interaction outside the protocol is over, or nil
 	lent      *legacy.Session     // of a call whose stream was let go: that it keeps, to hear of that; or nil
 	over      []string            // ids of visits that were over meanwhile
+	awaits    []string            // ids of visits that the replica waited for that had the call before
 	lasting   *lasting            // once it outlives its client's connections
 	lasts     bool                // its client takes a handle for an answer
 	lastAt    time.Time           // when it would have been told it, had it not been let go with nothing asked; else zero

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-mcp/holdfast/adapter/legacy"
 	"github.com/holdfast-mcp/holdfast/adapter/mcp"
+	"github.com/holdfast-mcp/holdfast/adapter/wait"
 )
 
 // The outcome of a lasting call was promised for as long as its handle is good.
@@ -78,7 +79,7 @@ func (e *Engine) giveCopy(ctx context.Context, c *call, message []byte, among []
 			}
 			heirs = slices.DeleteFunc(heirs, func(r string) bool { return r == heir })
 		}
-		if !pause(ctx, e.settings.Bus.Patience()/4) {
+		if !wait.Pause(ctx, e.settings.Bus.Patience()/4) {
 			return
 		}
 	}

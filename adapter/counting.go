@@ -15,7 +15,7 @@ const (
 func (r *routeRound) count() error {
 	e := r.engine
 	if r.req.Method == mcp.MethodListen {
-		if err := e.admit(r, r.key.Principal); err != nil {
+		if err := e.admit(r, caller(&r.key)); err != nil {
 			return err
 		}
 		r.counts = asListener
@@ -51,6 +51,6 @@ func (r *routeRound) uncount() {
 	case asRound:
 		r.engine.leave()
 	case asListener:
-		r.engine.dismiss(r, r.key.Principal)
+		r.engine.dismiss(r, caller(&r.key))
 	}
 }

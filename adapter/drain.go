@@ -41,21 +41,30 @@ func (e *Engine) Shutdown(ctx context.Context) {
 	e.mu.Unlock()
 	// Telling the servers of the end of their sessions has its time also when the
 	// calls would take all of it.
-	wait := ctx
+	wait, tell := ctx, ctx
 	if end, ok := ctx.Deadline(); ok {
-		var cancel context.CancelFunc
-		wait, cancel = context.WithDeadline(ctx, end.Add(-min(farewell, time.Until(end)/4)))
+		kept := min(farewell, time.Until(end)/4)
+		var cancel, cancelTell context.CancelFunc
+		wait, cancel = context.WithDeadline(ctx, end.Add(-kept))
 		defer cancel()
+		tell, cancelTell = context.WithDeadline(ctx, end.Add(-kept/2)) // of the ends of calls; the rest is the sessions'
+		defer cancelTell()
 	}
-	if e.peered() {
-		short, cancel := context.WithTimeout(wait, shortCall)
-		e.rest(short)
-		cancel()
+	for {
+		if e.peered() {
+			short, cancel := context.WithTimeout(wait, shortCall)
+			e.rest(short, nil)
+			cancel()
+			if e.peered() { // it may have become known since that all stop at once
+				e.letGo()
+				break
+			}
+		}
+		if !e.rest(wait, e.company) { // another replica may still begin
+			break
+		}
 	}
-	if e.peered() { // it may have become known since that all stop at once
-		e.letGo()
-	}
-	e.rest(wait) // the calls of rounds that have just begun are not in the registry yet
+	e.rest(wait, nil) // the calls of rounds that have just begun are not in the registry yet
 	e.deserted.Store(wait.Err() == nil)
 	e.announce()
 	e.endRoutes()
@@ -74,8 +83,8 @@ func (e *Engine) Shutdown(ctx context.Context) {
 	if expects {
 		e.bequeathCopies(ctx)
 	}
-	e.rest(ctx)                                 // what the clients are told is on its way
-	giveUp := context.AfterFunc(wait, e.cancel) // on servers that do not take what they are sent
+	e.rest(ctx, nil)                            // what the clients are told is on its way
+	giveUp := context.AfterFunc(tell, e.cancel) // on servers that do not take what they are sent
 	e.wg.Wait()
 	giveUp()
 	e.cancel()
@@ -217,8 +226,9 @@ func (e *Engine) closeServers(ctx context.Context) {
 // where Shutdown's context was cancelled before its time.
 const lastWord = time.Second
 
-// farewell is what Shutdown keeps of its time for deleting the upstream sessions,
-// unless a quarter of it is less.
+// farewell is what Shutdown keeps of its time for telling the servers of the calls
+// that are over, and then for deleting the upstream sessions, half of it each, unless
+// a quarter of that time is less.
 const farewell = 3 * time.Second
 
 // Farewell is how much longer than the calls' grace period Shutdown's context has

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -98,6 +99,45 @@ func TestDrainLetsLongCallsGo(t *testing.T) {
 	}
 	if got := f.rigs[1].play(q.retry(o.Outcome, accept("elicitation-1", "a", "x"))).text(t); got != "done x" {
 		t.Errorf("got %q", got)
+	}
+	if n := f.raw.ToolCalls("long"); n != 1 || len(f.raw.Cancelled()) != 0 {
+		t.Errorf("it ran %d times and was cancelled %d times", n, len(f.raw.Cancelled()))
+	}
+}
+
+// A replica that begins while another drains, which was alone, goes on with what runs
+// there.
+func TestDrainLetsCallsGoToWhoBeginsMeanwhile(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 1)
+	gate := make(chan struct{})
+	open := sync.OnceFunc(func() { close(gate) })
+	defer open()
+	f.raw.Tool("long", func(c *rawserver.Call) {
+		c.Progress(1, 2)
+		<-gate
+		c.Text("done")
+	})
+	q := toolCall("long").with(func(q *query) { q.token = "7" })
+	end := f.rigs[0].mustBegin(q).goes()
+	f.raw.WaitCount(mcp.MethodToolsCall, 1)
+	stopped := f.drain(f.rigs[0], time.Hour)
+	select { // it has seen that nobody is there
+	case r := <-end:
+		t.Fatalf("let go with nobody there: %s", r.describe())
+	case <-time.After(50 * time.Millisecond):
+	}
+	f.add("r2", f.rigs[0].ring)
+	r := endOf(t, end)
+	if r.err != nil || r.State == nil || len(r.Inputs) != 0 {
+		t.Fatalf("got %s, want a request state and no questions", r.describe())
+	}
+	awaitStop(t, stopped)
+	next := f.rigs[1].mustBegin(q.retry(r.Outcome, "")).goes()
+	f.raw.Wait("the stream to go on", func() bool { return len(f.resumptions(f.rigs[1])) == 1 })
+	open()
+	if r := endOf(t, next); r.err != nil || r.text(t) != "done" {
+		t.Error(r.describe())
 	}
 	if n := f.raw.ToolCalls("long"); n != 1 || len(f.raw.Cancelled()) != 0 {
 		t.Errorf("it ran %d times and was cancelled %d times", n, len(f.raw.Cancelled()))

@@ -79,6 +79,8 @@ type upstream struct {
 	asked  atomic.Int64  // when it was last asked for its era, in Unix nanoseconds
 	down   atomic.Int64  // until when it counts as away, in Unix nanoseconds
 
+	lapses lapses
+
 	wasModern atomic.Bool // it has said so, and was not silent to that question since
 
 	mu      sync.Mutex

@@ -68,10 +68,12 @@ type Engine struct {
 	others   acquaintance
 	watching watching
 	quiet    chan struct{} // has room for one: no round is left, while draining
+	company  chan struct{} // has room for one: the set of live replicas changed
 
 	mu        sync.Mutex
 	listeners map[listener]struct{}
 	listening map[principal]int
+	parts     int                      // of the listeners, those that are on the books with the one that they are part of
 	routes    map[*routeRound]struct{} // that pass through, or look for an endpoint
 	guests    guests
 	wg        sync.WaitGroup // goroutines of calls and listeners
@@ -85,7 +87,7 @@ func NewEngine(settings Settings, upstreams []Upstream, ring *state.Ring, log ze
 	e := &Engine{
 		settings: settings, ring: ring, log: log,
 		noisy:  log.Sample(&zerolog.BurstSampler{Burst: 5, Period: 10 * time.Second}),
-		groups: make(map[string]*group), routes: make(map[*routeRound]struct{}), quiet: make(chan struct{}, 1), doubt: make(chan struct{}, 1), others: acquaintance{met: make(chan struct{}, 1)},
+		groups: make(map[string]*group), routes: make(map[*routeRound]struct{}), quiet: make(chan struct{}, 1), company: make(chan struct{}, 1), doubt: make(chan struct{}, 1), others: acquaintance{met: make(chan struct{}, 1)},
 		listeners: make(map[listener]struct{}), listening: make(map[principal]int), guests: make(guests),
 	}
 	e.calls.init(settings)
@@ -247,15 +249,19 @@ func (e *Engine) leave() {
 	}
 }
 
-// rest returns once no round is in progress, or ctx ends. Draining has begun.
-func (e *Engine) rest(ctx context.Context) {
+// rest returns once no round is in progress, or ctx ends; or, which it reports,
+// there is something from changed. Draining has begun.
+func (e *Engine) rest(ctx context.Context, changed <-chan struct{}) (interrupted bool) {
 	for e.rounds.Load() > 0 {
 		select {
 		case <-e.quiet:
+		case <-changed:
+			return true
 		case <-ctx.Done():
-			return
+			return false
 		}
 	}
+	return false
 }
 
 // key says which session a request may use.

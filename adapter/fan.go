@@ -3,6 +3,7 @@ package adapter
 import (
 	"bytes"
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -31,7 +32,8 @@ type fanRound struct {
 	driven sync.WaitGroup
 
 	// Of Next's goroutine.
-	waits int // arms that have not acknowledged yet
+	waits int              // arms that have not acknowledged yet
+	late  <-chan time.Time // when they have had their time; nil: they have
 }
 
 // arm is the part of a fanRound at one endpoint.
@@ -39,6 +41,8 @@ type arm struct {
 	round  *routeRound
 	rest   bool   // it is for all but the tasks
 	agreed []byte // what its endpoint has agreed to, with our ids; nil: nothing
+	spoken bool   // it has said whether it is served
+	left   bool   // it has not in time: nobody hears it any more
 }
 
 // heard is what an arm has been told, in memory of its own.
@@ -127,7 +131,8 @@ func (e *Engine) beginFan(r *routeRound, tasks *taskIDs) (Round, error) {
 		f.arms = append(f.arms, &arm{round: f.listen(r, list, up, at.handles)})
 	}
 	f.waits = len(f.arms)
-	if err := e.admit(f, r.key.Principal); err != nil {
+	f.late = time.After(r.group.list()[0].Server.OpenTimeout())
+	if err := e.admit(f, caller(&f.key)); err != nil {
 		f.cancel()
 		for _, a := range f.arms {
 			a.round.cancel()
@@ -137,7 +142,6 @@ func (e *Engine) beginFan(r *routeRound, tasks *taskIDs) (Round, error) {
 	for _, a := range f.arms {
 		a.round.set()
 		f.driven.Add(1)
-		e.wg.Add(1)
 		go f.drive(a)
 	}
 	return f, nil
@@ -148,6 +152,7 @@ func isTaskIDs(name []byte) bool { return string(name) == "taskIds" }
 // listen makes the round of an arm, that wants what notifications has.
 func (f *fanRound) listen(r *routeRound, notifications []byte, at *upstream, handles map[string][]byte) *routeRound {
 	req := *r.req
+	req.part = true
 	req.Params = withMember(req.Params, "notifications", notifications)
 	part := f.engine.newRoute(r.group, &req, r.caps)
 	part.at, part.handles = at, handles
@@ -163,7 +168,7 @@ func (f *fanRound) drive(a *arm) {
 	defer stop()
 	for first := true; ; {
 		ev, err := a.round.Next(time.Now().Add(time.Hour))
-		if err == ErrDeadline {
+		if errors.Is(err, ErrDeadline) {
 			continue
 		}
 		ev.Notification = bytes.Clone(ev.Notification)
@@ -198,11 +203,18 @@ func (f *fanRound) Next(until time.Time) (Event, error) {
 	for {
 		select {
 		case h := <-f.heard:
+			if h.arm.left {
+				continue
+			}
 			if f.waits == 0 {
 				return h.ev, h.err
 			}
 			if ev, err, ok := f.acknowledged(h); ok {
 				return ev, err
+			}
+		case <-f.late:
+			if f.late = nil; f.waits > 0 && f.serves() {
+				return f.acknowledge(), nil
 			}
 		case <-t.C:
 			return Event{}, ErrDeadline
@@ -217,15 +229,35 @@ func (f *fanRound) Next(until time.Time) (Event, error) {
 // has agreed to none, unless there is nothing else. ok says that the client is told now.
 func (f *fanRound) acknowledged(h heard) (ev Event, err error, ok bool) {
 	f.waits--
+	h.arm.spoken = true
 	params := jsonrpc.Get(h.ev.Notification, "params")
 	h.arm.agreed = jsonrpc.Get(params, "notifications")
 	switch {
 	case h.arm.agreed != nil:
-	case h.arm.rest || len(f.arms) == 1, f.waits == 0 && !slices.ContainsFunc(f.arms, func(a *arm) bool { return a.agreed != nil }):
+	case h.arm.rest || len(f.arms) == 1, f.waits == 0 && !f.serves():
 		return h.ev, h.err, true
 	}
-	if f.waits > 0 {
+	if f.waits > 0 && (f.late != nil || !f.serves()) {
 		return Event{}, nil, false
+	}
+	return f.acknowledge(), nil, true
+}
+
+// serves reports whether an endpoint has agreed to something.
+func (f *fanRound) serves() bool {
+	return slices.ContainsFunc(f.arms, func(a *arm) bool { return a.agreed != nil })
+}
+
+// acknowledge tells the client what has been agreed to. An endpoint that has said
+// nothing in the time for opening a session is left out; while none has agreed, the
+// listener waits as any other does.
+func (f *fanRound) acknowledge() Event {
+	f.waits = 0
+	for _, a := range f.arms {
+		if !a.spoken {
+			a.left = true
+			a.round.Gone()
+		}
 	}
 	close(f.opened)
 	n := append([]byte(nil), `{"jsonrpc":"2.0","method":"`+mcp.NotifyAcknowledged+`","params":{"_meta":{"`+mcp.MetaSubscriptionID+`":`...)
@@ -246,7 +278,7 @@ func (f *fanRound) acknowledged(h heard) (ev Event, err error, ok bool) {
 		}
 		n = append(append(append(n, `"taskIds":[`...), ids[:len(ids)-1]...), ']')
 	}
-	return Event{Notification: append(n, "}}}"...)}, nil, true
+	return Event{Notification: append(n, "}}}"...)}
 }
 
 // finish implements listener.
@@ -256,6 +288,8 @@ func (f *fanRound) finish() {
 	}
 }
 
+func (f *fanRound) within() bool { return false }
+
 // Gone implements Round.
 func (f *fanRound) Gone() { f.cancel() }
 
@@ -263,7 +297,7 @@ func (f *fanRound) Gone() { f.cancel() }
 func (f *fanRound) Close() {
 	f.cancel()
 	f.driven.Wait()
-	f.engine.dismiss(f, f.key.Principal)
+	f.engine.dismiss(f, caller(&f.key))
 }
 
 // Served implements Round: a listener needs no other replica.

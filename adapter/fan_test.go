@@ -102,15 +102,20 @@ func TestListenerOfTasksAtSeveralEndpoints(t *testing.T) {
 	a, b := newTasked(t, "a"), newTasked(t, "b")
 	raw := rawserver.New(t, rawserver.Settings{})
 	release := make(chan struct{})
+	finish := sync.OnceFunc(func() { close(release) })
+	defer finish()
 	raw.Tool("t", func(c *rawserver.Call) { <-release; c.Text("done") })
-	r := newModernRig(t, []string{a.URL, b.URL, raw.URL})
+	one := func(s *Settings, _ *legacy.Settings, _ *rawserver.Settings) { // however many endpoints it is at
+		s.MaxListeners, s.MaxListenersPerPrincipal = 1, 1
+	}
+	r := newModernRig(t, []string{a.URL, b.URL, raw.URL}, one)
 	ofA, ofB := r.taskAt(a.URL), r.taskAt(b.URL)
 	ours := string(r.play(toolCall("t").lasting().with(r.at(raw.URL))).handle(t).State)
 	foreign, _ := jsonrpc.Unquote(jsonrpc.Get(r.play(toolCall("t").with(r.servedBy(a.URL))).Result, "taskId"))
 
-	v := r.mustBegin(listenTo(`"toolsListChanged":true,`, ofB, ours, "strange", foreign, ofA))
+	v := r.mustBegin(listenTo(`"toolsListChanged":true,`, ofB, ours, "strange", foreign, ofA).with(r.at(b.URL)))
 	defer v.close()
-	if got := string(v.told(t).Notification); got != acknowledgement(`"toolsListChanged":true,`+taskList(ofB, ours, ofA)) && got != acknowledgement(taskList(ofB, ours, ofA)) { // the legacy server has no such list
+	if got := string(v.told(t).Notification); got != acknowledgement(`"toolsListChanged":true,`+taskList(ofB, ours, ofA)) {
 		t.Errorf("acknowledged with %s", got)
 	}
 	wanted := func(s *tasked) (all []string) {
@@ -119,20 +124,13 @@ func TestListenerOfTasksAtSeveralEndpoints(t *testing.T) {
 		}
 		return all
 	}
-	if got := wanted(a); !slices.Contains(got, `{"taskIds":["a"]}`) {
+	if got := wanted(a); !slices.Equal(got, []string{`{"taskIds":["a"]}`}) {
 		t.Errorf("one server was asked for %q", got)
 	}
-	if got := wanted(b); !slices.Contains(got, `{"taskIds":["b"]}`) {
+	got := wanted(b)
+	slices.Sort(got)
+	if !slices.Equal(got, []string{`{"taskIds":["b"]}`, `{"toolsListChanged":true}`}) {
 		t.Errorf("the other was asked for %q", got)
-	}
-	n := 0
-	for _, want := range append(wanted(a), wanted(b)...) {
-		if want == `{"toolsListChanged":true}` {
-			n++
-		}
-	}
-	if n > 1 {
-		t.Errorf("%d servers were asked for the rest", n)
 	}
 	if ev := v.told(t); ev.Standing == nil || string(ev.Standing.Standing.Handle) != ours {
 		t.Fatalf("told %s", ev.Notification)
@@ -144,13 +142,13 @@ func TestListenerOfTasksAtSeveralEndpoints(t *testing.T) {
 			t.Errorf("told %s, want %s", got, want)
 		}
 	}
-	close(release)
+	finish()
 	if ev := v.told(t); ev.Standing == nil || ev.Standing.Standing.Status != mcp.TaskCompleted || string(ev.Standing.Subscription) != "1" {
 		t.Errorf("told %+v", ev)
 	}
 	r.mu.Lock()
-	if n := r.listening[r.keyOf(t, listenTo("", ofA))]; n < 1 || n > 3 {
-		t.Errorf("%d listeners of the caller's are counted", n)
+	if n, all := r.listening[r.keyOf(t, listenTo("", ofA))], len(r.listeners)-r.parts; n != 1 || all != 1 {
+		t.Errorf("%d listeners of the caller's are counted, %d overall", n, all)
 	}
 	r.mu.Unlock()
 	v.Gone()
@@ -194,8 +192,70 @@ func TestListenerOfTasksThatAreNotServed(t *testing.T) {
 		t.Errorf("got %+v", o)
 	}
 	a.Close()
-	if o, _, err := r.mustBegin(listenTo("", ofB, ofA)).finish(); err == nil && string(o.Error) != refusal { // of two errors one is told
+	var down *Refusal
+	o, _, err := r.mustBegin(listenTo("", ofB, ofA)).finish() // of two errors one is told
+	if errors.As(err, &down) && down.Reason != ReasonUpstreamDown || down == nil && (o == nil || string(o.Error) != refusal) {
 		t.Errorf("got %+v, %v", o, err)
+	}
+}
+
+// An endpoint that says nothing has agreed to nothing once it has had its time, and is
+// heard no more; alone it is waited for.
+func TestListenerOfTasksThatAServerDoesNotAcknowledge(t *testing.T) {
+	a, b := newTasked(t, "a"), newTasked(t, "b")
+	r := newModernRig(t, []string{a.URL, b.URL}, func(_ *Settings, l *legacy.Settings, _ *rawserver.Settings) { l.OpenTimeout = time.Second })
+	ofA, ofB := r.taskAt(a.URL), r.taskAt(b.URL)
+	left := make(chan struct{}, 8)
+	b.Handle(mcp.MethodListen, func(x *modernserver.Exchange) {
+		<-x.Gone()
+		left <- struct{}{}
+	})
+	v := r.mustBegin(listenTo("", ofB, ofA))
+	defer v.close()
+	if got := string(v.told(t).Notification); got != acknowledgement(taskList(ofA)) {
+		t.Errorf("acknowledged with %s", got)
+	}
+	select {
+	case <-left:
+	case <-time.After(10 * time.Second):
+		t.Error("the silent server still has the listener")
+	}
+	a.ends <- "a"
+	if got := string(v.told(t).Notification); !strings.Contains(got, ofA) {
+		t.Errorf("told %s", got)
+	}
+	alone := r.mustBegin(listenTo("", ofB))
+	defer alone.close()
+	if ev, err := alone.Next(time.Now().Add(2 * time.Second)); !errors.Is(err, ErrDeadline) {
+		t.Errorf("told %s, %v", ev.Notification, err)
+	}
+}
+
+// Callers who share sessions have listeners of their own.
+func TestListenersOfCallersWhoShareSessions(t *testing.T) {
+	a, b := newTasked(t, "a"), newTasked(t, "b")
+	r := newModernRig(t, []string{a.URL, b.URL}, func(s *Settings, _ *legacy.Settings, _ *rawserver.Settings) {
+		s.Scope, s.MaxListenersPerPrincipal = ScopeShared, 1
+	})
+	ofA, ofB := r.taskAt(a.URL), r.taskAt(b.URL)
+	for name, q := range map[string]query{
+		"of tasks": listenTo("", ofA, ofB),
+		"of lists": {method: mcp.MethodListen, params: `"notifications":{"toolsListChanged":true}`, auth: "Bearer mine"},
+	} {
+		v := r.mustBegin(q)
+		v.told(t)
+		r.refused(q, ReasonQuota)
+		r.mu.Lock()
+		if n := r.listening[r.keyOf(t, q)]; n != 1 {
+			t.Errorf("%s: %d listeners of the caller's are counted", name, n)
+		}
+		r.mu.Unlock()
+		other := r.mustBegin(query{method: mcp.MethodListen, params: `"notifications":{"toolsListChanged":true}`, auth: "Bearer another"})
+		if got := string(other.told(t).Notification); got != acknowledgement(`"toolsListChanged":true`) {
+			t.Errorf("%s: another is told %s", name, got)
+		}
+		other.close()
+		v.close()
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-mcp/holdfast/adapter/state"
+	"github.com/holdfast-mcp/holdfast/adapter/wait"
 )
 
 // heirloom is where a lasting call stood when its stream was let go on purpose: what
@@ -241,7 +242,7 @@ func (e *Engine) releaseAll(ctx context.Context) {
 		if last {
 			return
 		}
-		last = len(lasting) == 0 || !pause(ctx, stillPoll)
+		last = len(lasting) == 0 || !wait.Pause(ctx, stillPoll)
 	}
 }
 

@@ -28,6 +28,7 @@ type homeRound struct {
 	key  legacy.Key
 
 	began   time.Time
+	sought  time.Time // since when nobody has had it
 	asked   string    // the replica that is being asked, or was last
 	named   string    // who is said to keep the session, until that one is asked; or ""
 	past    []string  // replicas that do not take it any more
@@ -58,6 +59,7 @@ func (up *upstream) through(e *Engine) bool {
 // beginThrough starts a round where the session of its key is kept.
 func (e *Engine) beginThrough(up *upstream, req *Request, caps *mcp.Capabilities, arrived bool) (Round, error) {
 	r := &homeRound{up: up, req: req, caps: caps, key: e.key(req, caps), began: time.Now(), served: ServedForwarded}
+	r.sought = r.began
 	if req.Method == mcp.MethodListen {
 		if err := e.admit(r, caller(&r.key)); err != nil {
 			return nil, err
@@ -111,7 +113,7 @@ func (r *homeRound) find(until time.Time) error {
 	if e.letLong() || e.cutting.Load() {
 		return r.stopped(stopping())
 	}
-	if r.found == nil && time.Since(r.began) > patienceTimes*e.settings.Bus.Patience() {
+	if r.found == nil && time.Since(r.sought) > patienceTimes*e.settings.Bus.Patience() {
 		return r.stopped(&Refusal{Reason: ReasonBusDown, RetryAfter: time.Second,
 			Detail: "the replica that keeps the session was not reached in time; send the request again"})
 	}
@@ -324,7 +326,8 @@ func (r *homeRound) failed(err error) error {
 	r.again = time.Now().Add(climbPause)
 	var to away
 	switch {
-	case errors.As(err, &to):
+	case errors.As(err, &to): // it has not begun
+		r.begun = r.begun && r.repeats
 		if to.to == "" { // it takes nothing new any more
 			r.past = append(r.past, r.asked)
 			r.again = time.Time{}
@@ -336,8 +339,11 @@ func (r *homeRound) failed(err error) error {
 		r.past = append(r.past, r.asked)
 		return nil
 	case !r.heard: // it has not begun, or that is harmless
-		if errors.Is(err, errWire) {
+		switch {
+		case errors.Is(err, errWire):
 			r.past = append(r.past, r.asked)
+		case errors.Is(err, ErrLost): // it had it
+			r.sought = time.Now()
 		}
 		return nil
 	}
@@ -352,6 +358,8 @@ func (r *homeRound) finish() {
 	defer r.mu.Unlock()
 	r.ending = true
 }
+
+func (r *homeRound) within() bool { return r.req.part }
 
 func (r *homeRound) isEnding() bool {
 	r.mu.Lock()

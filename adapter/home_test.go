@@ -158,12 +158,14 @@ func TestKeeperLost(t *testing.T) {
 		replay   Replay
 		known    bool // what the server's tools do
 		harmless bool
+		long     bool // it has run for longer than a home is looked for
 	}{
-		{"a tool", toolCall("slow"), ReplaySafe, true, false},
-		{"a prompt", query{method: mcp.MethodPromptsGet, params: `"name":"slow"`}, ReplaySafe, false, true},
-		{"a harmless tool", toolCall("look"), ReplaySafe, true, true},
-		{"a harmless tool of which nothing is known", toolCall("look"), ReplaySafe, false, false},
-		{"a harmless tool that may not run again", toolCall("look"), ReplayNever, true, false},
+		{"a tool", toolCall("slow"), ReplaySafe, true, false, false},
+		{"a prompt", query{method: mcp.MethodPromptsGet, params: `"name":"slow"`}, ReplaySafe, false, true, false},
+		{"a harmless tool", toolCall("look"), ReplaySafe, true, true, false},
+		{"a harmless tool after a while", toolCall("look"), ReplaySafe, true, true, true},
+		{"a harmless tool of which nothing is known", toolCall("look"), ReplaySafe, false, false, false},
+		{"a harmless tool that may not run again", toolCall("look"), ReplayNever, true, false, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -185,10 +187,16 @@ func TestKeeperLost(t *testing.T) {
 			ran := f.raw.Count(tt.q.method)
 			done := others[0].mustBegin(tt.q).goes()
 			<-begun
+			if tt.long {
+				const patience = lanPatience / 8
+				f.lan.change(func() { f.lan.patience = patience })
+				since := time.Now()
+				eventually(t, "its time to be over", func() bool { return time.Since(since) > patienceTimes*patience })
+			}
 			f.die(home)
 			f.giveUp()
 			if tt.harmless {
-				<-begun
+				eventually(t, "the next home to run it", func() bool { return f.raw.Count(tt.q.method)-ran == 2 })
 				close(gate)
 				if r := endOf(t, done); r.err != nil {
 					t.Error(r.err)

@@ -136,7 +136,7 @@ func (h *hop) pause(at, until time.Time) error {
 	if late {
 		at = until
 	}
-	if _, ended := wait.For(h.ctx.Done(), at); ended {
+	if !wait.Pause(h.ctx, time.Until(at)) {
 		return h.over()
 	}
 	if late {

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-mcp/holdfast/adapter/jsonrpc"
 	"github.com/holdfast-mcp/holdfast/adapter/legacy"
 	"github.com/holdfast-mcp/holdfast/adapter/mcp"
+	"github.com/holdfast-mcp/holdfast/adapter/wait"
 )
 
 // input is an input request that waits for its answer.
@@ -242,7 +243,7 @@ func (c *call) Reopen(ctx context.Context) bool {
 			return false
 		case sure:
 			return true
-		case !pause(ctx, leasePoll):
+		case !wait.Pause(ctx, leasePoll):
 			return false
 		}
 	}

@@ -222,7 +222,7 @@ func (e *Engine) succeed(ctx context.Context, up *upstream, req *Request, caps *
 	if _, _, gone := e.ownerLease(t.Owner); !gone && !denied {
 		return errAway
 	}
-	if rec, _ := e.calls.take(t.Call); rec != nil { // it was left here meanwhile
+	if rec, _ := e.calls.claim(t.Call); rec != nil { // it was left here meanwhile
 		return e.reclaim(up, req, caps, t, rec, r)
 	}
 	c, err := e.inherit(up, req, caps, t, nil)

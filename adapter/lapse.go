@@ -4,83 +4,117 @@ import (
 	"container/heap"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-mcp/holdfast/adapter/legacy"
 )
 
-// lapse is the end of released calls of one session whose clients do not come
-// back: the server is told of each. They may be a hundred thousand, far more than
-// wait to be posted elsewhere, so that some tellers post them side by side.
+// lapses are the released calls of one upstream whose clients do not come back: its
+// server is told of the end of each. They may be a hundred thousand, far more than
+// wait to be posted elsewhere, and each may have a session of its own: some tellers
+// post them side by side, in the order in which they came.
+type lapses struct {
+	mu      sync.Mutex
+	queue   []lapse // that no teller has taken yet; calls.max_released bounds it
+	tellers int     // goroutines
+	unheard int     // tellings in a row that did not reach the server
+}
+
+// lapse is the end of one of them.
 type lapse struct {
-	records []*record
-	why     string
-	next    atomic.Int64
-	unheard atomic.Int64 // tellings in a row that did not reach the server
+	rec  *record
+	why  string
+	told func() // called when the session was given back
 }
 
 const (
-	tellers    = 16          // of a lapse
-	maxUnheard = 2 * tellers // tellings in a row, after which the server is told no more of a lapse
+	tellers    = 16          // of an upstream, at most
+	maxUnheard = 2 * tellers // tellings in a row, after which the server is told no more until the tellers are done
 )
 
-// lapses sorts records by their sessions.
-func lapses(records []*record, why string) (all []*lapse) {
-	of := make(map[*legacy.Session]*lapse)
+// tell has the server told of the end of released calls until e.ctx ends, by
+// goroutines of e.housekeeping, which has others as long as there is need of this.
+// The session of each record is given back then, and told called.
+func (e *Engine) tell(records []*record, why string, told func()) {
 	for _, rec := range records {
-		l := of[rec.session]
-		if l == nil {
-			l = &lapse{why: why}
-			of[rec.session] = l
-			all = append(all, l)
+		up := e.upstreamOf(rec)
+		if up == nil { // it has retired, and is closed
+			rec.session.Return(false)
+			told()
+			continue
 		}
-		l.records = append(l.records, rec)
+		if up.lapses.add(lapse{rec, why, told}) {
+			e.housekeeping.Go(func() { up.lapses.work(e, up.Name) })
+		}
 	}
-	return all
 }
 
-// start has the server told until e.ctx ends, by goroutines of group. The session
-// of each record is given back then, and told called.
-func (l *lapse) start(e *Engine, group *sync.WaitGroup, told func()) {
-	for range min(tellers, len(l.records)) {
-		group.Go(func() {
-			for i := l.next.Add(1) - 1; i < int64(len(l.records)); i = l.next.Add(1) - 1 {
-				rec := l.records[i]
-				l.records[i] = nil
-				l.tell(e, rec)
-				rec.session.Return(false)
-				told()
-			}
-		})
+// add reports whether another teller is to begin.
+func (l *lapses) add(next lapse) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.queue = append(l.queue, next)
+	if l.tellers == tellers {
+		return false
 	}
+	l.tellers++
+	return true
+}
+
+// work is a teller: it ends when there is nothing left to tell.
+func (l *lapses) work(e *Engine, upstream string) {
+	for next, try, ok := l.take(); ok; next, try, ok = l.take() {
+		if try && e.ctx.Err() == nil && !next.rec.session.Gone() { // with a session, all its calls are gone
+			l.note(e, upstream, next.tell(e))
+		}
+		next.rec.session.Return(false)
+		next.told()
+	}
+}
+
+// take returns the next one, and whether the server is to be told of it. ok is false
+// where there is none, and one teller less.
+func (l *lapses) take() (next lapse, try, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.queue) == 0 {
+		l.queue = nil
+		if l.tellers--; l.tellers == 0 {
+			l.unheard = 0
+		}
+		return lapse{}, false, false
+	}
+	next, l.queue[0], l.queue = l.queue[0], lapse{}, l.queue[1:]
+	return next, l.unheard < maxUnheard, true
 }
 
 // tell tells the server of one.
-func (l *lapse) tell(e *Engine, rec *record) {
-	if e.ctx.Err() != nil || l.unheard.Load() >= maxUnheard {
-		return
-	}
-	for _, text := range rec.lastWords(l.why) {
-		err := rec.session.Post(e.ctx, rec.session.Housekeeping(), text)
+func (l *lapse) tell(e *Engine) error {
+	for _, text := range l.rec.lastWords(l.why) {
+		err := l.rec.session.Post(e.ctx, l.rec.session.Housekeeping(), text)
 		legacy.FreeText(text)
 		var status *legacy.StatusError
-		switch {
-		case err == nil || errors.As(err, &status):
-			continue
-		case errors.Is(err, legacy.ErrSessionGone): // and all its calls with it
-			l.unheard.Store(maxUnheard)
-		case e.ctx.Err() != nil:
-		case l.unheard.Add(1) == maxUnheard:
-			name := ""
-			if up := e.upstreamOf(rec); up != nil {
-				name = up.Name
-			}
-			e.log.Warn().Err(err).Str("upstream", name).Msg("the server is not told of all calls that have expired: it takes no messages")
+		if err != nil && !errors.As(err, &status) {
+			return err
 		}
+	}
+	return nil
+}
+
+// note notes whether that has reached the server.
+func (l *lapses) note(e *Engine, upstream string, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case err == nil, errors.Is(err, legacy.ErrSessionGone):
+		l.unheard = 0
+		return
+	case e.ctx.Err() != nil:
 		return
 	}
-	l.unheard.Store(0)
+	if l.unheard++; l.unheard == maxUnheard {
+		e.log.Warn().Err(err).Str("upstream", upstream).Msg("the server is not told of all calls that have expired: it takes no messages")
+	}
 }
 
 // lapsed takes the released calls off the books whose clients did not come
@@ -119,9 +153,7 @@ func (e *Engine) expireReleased(now time.Time) {
 	for range late {
 		e.metrics.expired()
 	}
-	for _, l := range lapses(late, "the client did not come back") {
-		l.start(e, &e.housekeeping, e.calls.heardOf)
-	}
+	e.tell(late, "the client did not come back", e.calls.heardOf)
 }
 
 // endReleased tells the servers that nobody comes back to the calls that are
@@ -135,7 +167,6 @@ func (e *Engine) endReleased(staying bool) {
 			left = append(left, rec)
 		}
 	}
-	for _, l := range lapses(left, "the proxy is stopping") {
-		l.start(e, &e.wg, func() {})
-	}
+	e.wg.Add(len(left))
+	e.tell(left, "the proxy is stopping", e.wg.Done)
 }

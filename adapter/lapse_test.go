@@ -3,6 +3,8 @@ package adapter
 import (
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -112,8 +114,74 @@ func TestLapsingCallsTakeRoom(t *testing.T) {
 	if late := r.lapsed(2); len(late) != 1 || release() || r.keepRecord(newCallID(), &record{}) {
 		t.Errorf("%d calls are over, and there is room before the server was told", len(late))
 	}
+	if n := r.releasedCalls(); n != 1 {
+		t.Errorf("the metric says %d calls, want the one that takes the room", n)
+	}
 	r.heardOf()
 	if !release() {
 		t.Error("no room when it was told")
+	}
+}
+
+// A call that takes all of the grace period leaves time to tell the server of those
+// that are over, and of the end of the session.
+func TestReleasedCallsEndBesideACallThatStays(t *testing.T) {
+	t.Parallel()
+	const calls = 8
+	f := newReplicas(t, 1, releasing(time.Millisecond))
+	f.raw.Handle(mcp.MethodPromptsList, func(c *rawserver.Call) { <-c.Context().Done() })
+	r := f.letGo(calls)
+	f.raw.Hook(func(x *rawserver.Exchange) bool { // a server takes some time for what it is told
+		if x.R.Method == http.MethodPost {
+			<-time.After(20 * time.Millisecond)
+		}
+		return false
+	})
+	staying := r.mustBegin(query{method: mcp.MethodPromptsList}).goes()
+	f.raw.WaitCount(mcp.MethodPromptsList, 1)
+	stopped := f.drain(r, 3*time.Second)
+	if end := endOf(t, staying); refusalFor(end.err) != ReasonShutdown {
+		t.Errorf("the call that stays: %s", end.describe())
+	}
+	awaitStop(t, stopped)
+	if n := f.raw.Count(mcp.NotifyCancelled); n != calls+1 {
+		t.Errorf("%d calls were cancelled, want %d", n, calls+1)
+	}
+	if n := f.raw.HTTPCount(http.MethodDelete); n != 1 {
+		t.Errorf("%d sessions were deleted, want 1", n)
+	}
+}
+
+// However many sessions released calls have, and however often some end, no more than
+// so many messages are under way to one server.
+func TestTellersOfAnUpstreamAreBounded(t *testing.T) {
+	t.Parallel()
+	const batch = tellers - 4
+	f := newReplicas(t, 1, releasing(time.Millisecond), func(s *Settings, _ *legacy.Settings, _ *rawserver.Settings) { s.Scope = ScopeCall })
+	r := f.letGo(batch)
+	var posts atomic.Int32
+	gate := make(chan struct{})
+	f.raw.Hook(func(x *rawserver.Exchange) bool {
+		if len(x.Record.Messages) == 1 && (x.Record.Messages[0].Method == "" || x.Record.Messages[0].Method == mcp.NotifyCancelled) {
+			posts.Add(1)
+			<-gate
+		}
+		return false
+	})
+	open := sync.OnceFunc(func() { close(gate) })
+	t.Cleanup(open)
+	r.expireReleased(time.Now().Add(2 * time.Hour))
+	eventually(t, "the first to be told", func() bool { return posts.Load() == batch })
+	f.letGo(batch)
+	r.expireReleased(time.Now().Add(2 * time.Hour))
+	eventually(t, "as many as may be", func() bool { return posts.Load() >= tellers })
+	<-time.After(50 * time.Millisecond) // long enough for more
+	if n := posts.Load(); n != tellers {
+		t.Errorf("%d messages are under way, want %d", n, tellers)
+	}
+	open()
+	eventually(t, "the end", func() bool { return r.lapsing() == 0 })
+	if n := f.raw.Count(mcp.NotifyCancelled); n != 2*batch {
+		t.Errorf("%d calls were cancelled, want %d", n, 2*batch)
 	}
 }

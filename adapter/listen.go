@@ -21,6 +21,7 @@ type listenRound struct {
 	key    legacy.Key
 	creds  legacy.Credentials
 	id     []byte // raw JSON-RPC id: the subscription id
+	part   bool   // of a fanRound
 	want   filter
 	calls  watched // that last, and that it hears of
 
@@ -45,7 +46,7 @@ func (e *Engine) beginListen(up *upstream, req *Request, caps *mcp.Capabilities)
 		return nil, err
 	}
 	l := &listenRound{
-		engine: e, up: up, key: e.key(req, caps), creds: credentials(req), id: bytes.Clone(req.ID), want: want,
+		engine: e, up: up, key: e.key(req, caps), creds: credentials(req), id: bytes.Clone(req.ID), part: req.part, want: want,
 		done: make(chan struct{}), wake: make(chan struct{}, 1),
 	}
 	l.key.ClientInfo, l.key.Extra = bytes.Clone(l.key.ClientInfo), bytes.Clone(l.key.Extra)
@@ -59,25 +60,36 @@ func (e *Engine) beginListen(up *upstream, req *Request, caps *mcp.Capabilities)
 }
 
 // listener is a round that lasts until its client goes, or this replica ends it.
-type listener interface{ finish() }
+type listener interface {
+	finish()
+	within() bool // it is part of another, which counts
+}
 
-// admit puts a listener on the books, which dismiss undoes, and its goroutine on
-// the engine's where it has one.
+// admit puts a listener on the books, which dismiss undoes, and its goroutines on
+// the engine's where it has some: Shutdown waits for them.
 func (e *Engine) admit(l listener, of principal) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
 	case e.draining.Load(): // Shutdown has ended the listeners that there were
 		return stopping()
-	case len(e.listeners) >= e.settings.MaxListeners:
+	case l.within():
+	case len(e.listeners)-e.parts >= e.settings.MaxListeners:
 		return &Refusal{Reason: ReasonOverload, Detail: "too many listeners (listeners.max)", RetryAfter: 10 * time.Second}
 	case e.listening[of] >= e.settings.MaxListenersPerPrincipal:
 		return &Refusal{Reason: ReasonQuota, Detail: "too many listeners of this caller (listeners.max_per_principal)", RetryAfter: 10 * time.Second}
 	}
 	e.listeners[l] = struct{}{}
-	e.listening[of]++
-	if _, runs := l.(*listenRound); runs {
+	if l.within() {
+		e.parts++
+	} else {
+		e.listening[of]++
+	}
+	switch l := l.(type) {
+	case *listenRound:
 		e.wg.Add(1)
+	case *fanRound:
+		e.wg.Add(len(l.arms))
 	}
 	return nil
 }
@@ -87,6 +99,10 @@ func (e *Engine) dismiss(l listener, of principal) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.listeners, l)
+	if l.within() {
+		e.parts--
+		return
+	}
 	if e.listening[of]--; e.listening[of] <= 0 {
 		delete(e.listening, of)
 	}
@@ -276,6 +292,8 @@ func (l *listenRound) finish() {
 	}
 	l.end(&Outcome{Method: mcp.MethodListen, Result: []byte("{}"), Subscription: l.id}, nil)
 }
+
+func (l *listenRound) within() bool { return l.part }
 
 func (l *listenRound) end(o *Outcome, err error) {
 	l.mu.Lock()

@@ -57,12 +57,12 @@ func (m *Metrics) bind(e *Engine) *metrics {
 	}
 	gauge("holdfast_rounds_in_flight", "Rounds of clients in progress.", func() float64 { return float64(e.inFlight()) })
 	gauge("holdfast_calls_parked", "Calls that wait for their clients.", func() float64 { return float64(e.calls.parkedCalls()) })
-	gauge("holdfast_calls_released", "Calls that wait for their clients, and whose streams were let go.", func() float64 { return float64(e.calls.releasedCalls()) })
+	gauge("holdfast_calls_released", "Calls that wait for their clients, and whose streams were let go, with those that are over until the server was told.", func() float64 { return float64(e.calls.releasedCalls()) })
 	gauge("holdfast_undelivered_bytes", "Notifications that wait for clients.", func() float64 { return float64(e.calls.stock.held()) })
 	gauge("holdfast_listeners", "Open subscriptions.", func() float64 {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		return float64(len(e.listeners))
+		return float64(len(e.listeners) - e.parts)
 	})
 	for _, g := range e.groups {
 		m.reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{

@@ -26,10 +26,8 @@ func (e *Engine) ServeStream(ctx context.Context, from string, kind Kind, s Stre
 	}
 	form, rest, err := readForm(plain)
 	switch {
-	case err == nil && kind == KindRound && (form == formRound || form == formRound2):
-		e.serveRound(ctx, from, s, rest, false)
-	case err == nil && kind == KindRound && (form == formFirst || form == formFirst2):
-		e.serveRound(ctx, from, s, rest, true)
+	case err == nil && kind == KindRound && (form == formRound || form == formRound2 || form == formFirst || form == formFirst2 || form == formOnce):
+		e.serveRound(ctx, from, s, form, rest)
 	case err == nil && kind == KindSeek && form == formSeek:
 		e.serveSeek(ctx, s, rest)
 	case err == nil && kind == KindKeep && form == formKeep:
@@ -77,7 +75,7 @@ func (e *Engine) serveSeek(ctx context.Context, s Stream, rest []byte) {
 	})
 	tell()
 	_ = s.End(ctx, e.seal(found))
-	if len(contested) > 0 && pause(e.ctx, 2*leasePoll) { // until the other has given them up
+	if len(contested) > 0 && wait.Pause(e.ctx, 2*leasePoll) { // until the other has given them up
 		e.renewStreams(contested)
 	}
 }
@@ -99,13 +97,15 @@ func (e *Engine) renewStreams(ids [][16]byte) {
 }
 
 // serveRound drives a round whose client is at another replica.
-func (e *Engine) serveRound(ctx context.Context, from string, s Stream, rest []byte, first bool) {
+func (e *Engine) serveRound(ctx context.Context, from string, s Stream, form byte, rest []byte) {
+	first := form != formRound && form != formRound2
 	req, takeOver, err := readRound(rest, first, e.settings.ParamHeaders)
 	if err != nil {
 		e.noisy.Warn().Err(err).Str("peer", from).Msg("round of another replica refused")
 		_ = s.End(ctx, nil)
 		return
 	}
+	req.once = form == formOnce
 	if req.Method == methodWatch {
 		e.watches.Add(1)
 		defer e.watches.Add(-1)
@@ -222,12 +222,13 @@ func (e *Engine) joinServed(ctx context.Context, up *upstream, req *Request, cap
 			}
 		}
 	}
-	rec, left := e.calls.take(t.Call)
+	rec, left := e.calls.claim(t.Call)
 	switch {
 	case rec != nil && (takeOver || !e.letting.Load()):
 		return e.reclaim(up, req, caps, t, rec, r)
 	case rec != nil: // whoever is to go on takes over from the request state, and what is left beside it
 		to := e.handOn(ctx, t.Call, rec)
+		rec.unexpect()
 		rec.session.Return(false)
 		e.calls.left(t.Call)
 		return away{to}

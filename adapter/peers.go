@@ -140,5 +140,9 @@ func (e *Engine) PeersChanged() {
 		u.Server.PeersChanged()
 	}
 	e.others.look(e.settings.Bus.Live())
+	select {
+	case e.company <- struct{}{}: // to Shutdown, which may let calls go to another replica that has just begun
+	default:
+	}
 	e.calls.look() // Shutdown need not wait for clients that nobody can bring here
 }

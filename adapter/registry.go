@@ -27,7 +27,8 @@ type registry struct {
 	shelves   shelves
 	late      []*call       // dropped, and to be forgotten once they are not busy
 	idle      chan struct{} // closed when no running call is left, or nil
-	allIdle   func() bool   // and no parked one either, and every outcome was told
+	whether   func() bool   // what wait asks, without mu: no parked one either, and every outcome told?
+	waitsAll  bool          // its last answer
 
 	stock stock // of what the clients of lasting calls are yet to be told
 
@@ -282,10 +283,11 @@ func (r *registry) parkedCalls() int {
 	return r.parked
 }
 
+// releasedCalls is how many count against calls.max_released.
 func (r *registry) releasedCalls() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.released)
+	return len(r.released) + r.lapsing
 }
 
 // check must be called with mu held.
@@ -298,7 +300,7 @@ func (r *registry) check() {
 
 // resting must be called with mu held.
 func (r *registry) resting() bool {
-	if r.allIdle != nil && r.allIdle() {
+	if r.waitsAll {
 		return len(r.live) == 0 && r.owed == 0
 	}
 	return len(r.live) <= r.parked
@@ -307,7 +309,15 @@ func (r *registry) resting() bool {
 // look has wait look again.
 func (r *registry) look() {
 	r.mu.Lock()
+	all, waiting := r.whether, r.idle != nil
+	r.mu.Unlock()
+	if !waiting {
+		return
+	}
+	waitsAll := all != nil && all()
+	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.waitsAll = waitsAll
 	r.check()
 }
 
@@ -315,10 +325,12 @@ func (r *registry) look() {
 const waitPoll = 50 * time.Millisecond
 
 // wait returns once no call runs any more, or ctx ends. While all says so, it
-// waits for the parked ones and for outcomes that nobody was told, too.
+// waits for the parked ones and for outcomes that nobody was told, too. all asks the
+// bus, and is asked without mu, which every call needs.
 func (r *registry) wait(ctx context.Context, all func() bool) {
+	waitsAll := all != nil && all()
 	r.mu.Lock()
-	r.allIdle = all
+	r.whether, r.waitsAll = all, waitsAll
 	if r.resting() {
 		r.mu.Unlock()
 		return

@@ -219,3 +219,40 @@ func TestRegistryWaitsForRunningCalls(t *testing.T) {
 	cancel()
 	r.wait(ctx, nil) // gives up
 }
+
+// What wait asks others is asked without the lock that every call needs.
+func TestRegistryAsksWithoutItsLock(t *testing.T) {
+	r := testRegistry(nil)
+	c := named(1, 'a')
+	if err := r.park(c); err != nil {
+		t.Fatal(err)
+	}
+	asked := make(chan struct{}, 1)
+	all := func() bool {
+		calls, _, _ := r.count()
+		select {
+		case asked <- struct{}{}:
+		default:
+		}
+		return calls > 0
+	}
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		r.wait(t.Context(), all)
+	}()
+	for range 2 { // as it begins, and as it looks again
+		select {
+		case <-asked:
+		case <-time.After(10 * time.Second):
+			t.Fatal("it was not asked, or with the lock held")
+		}
+	}
+	r.unpark(c)
+	r.leave(c)
+	select {
+	case <-over:
+	case <-time.After(10 * time.Second):
+		t.Fatal("wait did not return")
+	}
+}

@@ -180,6 +180,9 @@ func (r *registry) release(c *call, rec *record) bool {
 	}
 	if c.lasting != nil {
 		r.relentLocked(c)
+		if f := c.lasting.following; f != nil {
+			f.backlog.leave() // the record has a copy: what waits counts once
+		}
 	}
 	delete(r.named, c.id)
 	delete(r.live, c)
@@ -212,8 +215,13 @@ func (r *registry) put(id [16]byte, rec *record) {
 
 // unput takes a record off the books. mu is held.
 func (r *registry) unput(id [16]byte, rec *record) {
-	delete(r.released, id)
 	rec.unexpect()
+	r.strike(id, rec)
+}
+
+// strike is unput for a record whose vigil goes on. mu is held.
+func (r *registry) strike(id [16]byte, rec *record) {
+	delete(r.released, id)
 	if rec.left != nil {
 		rec.left.backlog.leave()
 	}
@@ -229,12 +237,21 @@ func (r *registry) forgetParked(c *call) {
 	r.check()
 }
 
-// take gives the record of a released call to the one who goes on with it.
+// take takes the record of a released call off the books.
 func (r *registry) take(id [16]byte) (rec *record, away bool) {
+	if rec, away = r.claim(id); rec != nil {
+		rec.unexpect()
+	}
+	return rec, away
+}
+
+// claim gives the record of a released call to the one who goes on with it. Its vigil
+// hears on until that one does, or undoes expect.
+func (r *registry) claim(id [16]byte) (rec *record, away bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if rec = r.released[id]; rec != nil {
-		r.unput(id, rec)
+		r.strike(id, rec)
 		return rec, true
 	}
 	return nil, r.isAway(id)

@@ -69,6 +69,7 @@ type Request struct {
 	// once the tool's rules are known. It may be nil.
 	Headers ParamChecker
 
+	part     bool   // the listener is part of one that is on the books: fanRound
 	endpoint string // at which the session is kept; set on the way to the replica that keeps it
 	ticket   ticket // of a first round that was sent on to another replica
 	once     bool   // such a round may not run twice: it begins when its asker lets it

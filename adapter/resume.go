@@ -36,7 +36,7 @@ func (e *Engine) resume(up *upstream, req *Request, caps *mcp.Capabilities) (Rou
 		}
 		return r, nil
 	}
-	rec, left := e.calls.take(t.Call)
+	rec, left := e.calls.claim(t.Call)
 	own := t.Owner == e.settings.Replica
 	switch {
 	case rec != nil, e.settings.Bus == nil && !own: // released here, or held by this replica before its restart
@@ -66,8 +66,11 @@ func (e *Engine) reclaim(up *upstream, req *Request, caps *mcp.Capabilities, t *
 	if err != nil && rec != nil && e.calls.keepRecord(t.Call, rec) {
 		return err // the same retry may come again
 	}
-	if err == nil && rec != nil {
-		c.keepVigil(rec)
+	if rec != nil {
+		if err == nil {
+			c.keepVigil(rec)
+		}
+		rec.unexpect()
 	}
 	if err == nil {
 		err = c.join(t.Round, req, r)

@@ -350,6 +350,8 @@ func (r *routeRound) finish() {
 	r.rouse()
 }
 
+func (r *routeRound) within() bool { return r.req.part }
+
 // farewell is what the client of an ending round is told.
 func (r *routeRound) farewell() (Event, error) {
 	if r.req.Method == mcp.MethodListen && r.told {

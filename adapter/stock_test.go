@@ -390,3 +390,35 @@ func TestUndeliveredOfACopyIsCounted(t *testing.T) {
 	}
 	f.rigs[1].checkStock("a copy that found no room")
 }
+
+// What waits counts once when a call is let go, whose record has a copy of it: there is
+// no moment at which another call's gives way to the same thing twice.
+func TestUndeliveredOfAReleasedCallCountsOnce(t *testing.T) {
+	r := testRegistry(func(s *Settings) { s.MaxReleased = 1 })
+	lasting := func(n byte) *call {
+		c := named(n, n)
+		c.lasting = &lasting{following: &following{}}
+		if !r.endure(c) {
+			t.Fatal("no room for a lasting call")
+		}
+		r.stockUp(c)
+		c.lasting.following.backlog.put([]byte("1234"), &r.settings, false)
+		return c
+	}
+	c, further := lasting(1), lasting(2)
+	release := func(c *call) bool {
+		left := &heirloom{who: caller(&c.key)}
+		left.backlog.first(c.lasting.following.backlog.all()...)
+		return r.release(c, &record{until: 1, left: left})
+	}
+	if !release(c) || r.stock.held() != 8 {
+		t.Errorf("%d bytes are counted of 8, with one call let go", r.stock.held())
+	}
+	if release(further) || r.stock.held() != 8 {
+		t.Errorf("%d bytes are counted of 8, with no room for another record", r.stock.held())
+	}
+	c.closeBacklog()
+	if n := r.stock.held(); n != 8 {
+		t.Errorf("%d bytes are counted of 8, without the original", n)
+	}
+}

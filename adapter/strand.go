@@ -198,7 +198,7 @@ func (c *call) catchBreath(ctx context.Context) {
 	times := c.strandings
 	c.mu.Unlock()
 	if times > 1 {
-		pause(ctx, breath<<(times-2))
+		wait.Pause(ctx, breath<<(times-2))
 	}
 }
 
@@ -207,7 +207,7 @@ func (c *call) catchBreath(ctx context.Context) {
 func (c *call) post(ctx context.Context, s *legacy.Session, creds legacy.Credentials, text []byte) error {
 	for times := range maxStrandings {
 		err := s.Post(ctx, creds, text)
-		if !errors.Is(err, legacy.ErrUnreachable) || times == maxStrandings-1 || !pause(ctx, breath<<times) {
+		if !errors.Is(err, legacy.ErrUnreachable) || times == maxStrandings-1 || !wait.Pause(ctx, breath<<times) {
 			return err
 		}
 		if err := c.assured(ctx); err != nil {
@@ -215,12 +215,6 @@ func (c *call) post(ctx context.Context, s *legacy.Session, creds legacy.Credent
 		}
 	}
 	return nil
-}
-
-// pause waits; false when ctx has ended.
-func pause(ctx context.Context, d time.Duration) bool {
-	_, ended := wait.For(ctx.Done(), time.Now().Add(d))
-	return !ended
 }
 
 // without is a transcript without one answer.

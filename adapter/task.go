@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-mcp/holdfast/adapter/legacy"
 	"github.com/holdfast-mcp/holdfast/adapter/mcp"
 	"github.com/holdfast-mcp/holdfast/adapter/state"
+	"github.com/holdfast-mcp/holdfast/adapter/wait"
 )
 
 // A tool that demands it runs as a task of the legacy revision (spec 2025-11-25,
@@ -156,7 +157,7 @@ func (c *call) pursue(x *legacy.Exchange) {
 	times := c.task.times
 	c.mu.Unlock()
 	if times > 0 {
-		pause(ctx, breath<<min(times-1, maxStrandings))
+		wait.Pause(ctx, breath<<min(times-1, maxStrandings))
 	}
 	if !c.ripen(ctx, x) {
 		x.Finish()
@@ -213,7 +214,7 @@ func (c *call) ripen(ctx context.Context, x *legacy.Exchange) bool {
 		case status.Ended():
 			return true
 		}
-		if !pause(ctx, interval) {
+		if !wait.Pause(ctx, interval) {
 			return false
 		}
 		if status == mcp.TaskInputRequired {
@@ -285,7 +286,7 @@ func (c *call) watchTask() {
 			if failures > 0 {
 				interval = max(interval, breath<<(failures-1))
 			}
-			if !pause(ctx, interval) {
+			if !wait.Pause(ctx, interval) {
 				return
 			}
 			status, err := c.getTask(ctx, s, t)
@@ -338,7 +339,7 @@ func (c *call) abandonTask(x *legacy.Exchange, why string) {
 	go func() {
 		defer c.engine.wg.Done()
 		defer cancel()
-		pause(ctx, taskGrace)
+		wait.Pause(ctx, taskGrace)
 		if !x.Ended() {
 			x.Cancel(why)
 		}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/holdfast-mcp/holdfast/adapter/wait"
 )
 
 // A lease that had run out is confirmed again: the replica was cut off, or
@@ -129,7 +131,7 @@ func (e *Engine) awaitPeers() bool {
 	}
 	b := e.settings.Bus
 	for began := time.Now(); ; {
-		if !pause(e.ctx, b.Patience()/4) { // they speak more often
+		if !wait.Pause(e.ctx, b.Patience()/4) { // they speak more often
 			return false
 		}
 		if !b.Missing() || time.Since(began) >= b.Patience() {

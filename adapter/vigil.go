@@ -91,29 +91,36 @@ func (rec *record) unexpect() {
 	}
 }
 
-// keepVigil has a call hear itself what the vigil of its record has heard, from now on
-// until it is on its session again, which it keeps meanwhile. mu need not be held.
+// keepVigil has a call keep the session of its record until it is on it again: for a
+// moment nothing else would, and a replica that stops would delete it. Meanwhile the
+// call hears itself what the record's vigil has heard. mu need not be held.
 func (c *call) keepVigil(rec *record) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if rec.vigil == nil || c.estate == nil || c.expects != nil {
+	if c.estate == nil || c.expects != nil || c.lent != nil {
 		return
 	}
 	rec.session.Hold()
-	c.lent, c.expects = rec.session, rec.session
+	c.lent = rec.session
+	if rec.vigil == nil {
+		return
+	}
+	c.expects = rec.session
 	c.expects.Expect(c)
+	c.awaits = rec.vigil.open  // what comes again is not among the questions yet
 	c.over = rec.vigil.heard() // after Expect, so that nothing is missed
 }
 
-// noteOver notes that a visit is over while nothing of the call is on its session, and
+// noteOver notes that a visit of the call's is over while nothing of the call is on its session, and
 // has the call go on that waits for it. mu is held.
 func (c *call) noteOver(m *jsonrpc.Message) {
 	id := completedID(m)
-	if id == "" || len(c.over) >= maxNames || slices.Contains(c.over, id) {
+	asked := slices.ContainsFunc(c.inputs, func(in *input) bool { return in.elicitation == id })
+	mine := asked || slices.Contains(c.awaits, id) || slices.Contains(c.consented, id) // each list has a bound
+	if id == "" || !mine || slices.Contains(c.over, id) {
 		return
 	}
 	c.over = append(c.over, id)
-	asked := slices.ContainsFunc(c.inputs, func(in *input) bool { return in.elicitation == id })
 	if asked && c.phase == parked && c.unattended() && c.sure() {
 		c.goOnAs(c.creds)
 	}

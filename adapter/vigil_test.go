@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -88,19 +89,23 @@ func TestVisitAfterAHandOver(t *testing.T) {
 			f := newReplicas(t, 2, withTasks, func(_ *Settings, l *legacy.Settings, raw *rawserver.Settings) { raw.Prime = true })
 			handle := test.begin(f)
 			awaitStop(t, f.drain(f.rigs[0], 10*time.Second))
+			id := f.rigs[1].callOf(&Outcome{State: []byte(handle)})
+			var rec *record
+			eventually(t, "the record", func() bool { rec = f.rigs[1].calls.records()[id]; return rec != nil })
 			if test.looks != nil {
 				test.looks(f, handle)
 			}
-			f.raw.Session().Notify(mcp.NotifyElicitationCompleted, `{"elicitationId":"another"}`)
+			for i := range maxNames { // others take no room
+				f.raw.Session().Notify(mcp.NotifyElicitationCompleted, fmt.Sprintf(`{"elicitationId":"another %d"}`, i))
+			}
 			f.raw.Session().Notify(mcp.NotifyElicitationCompleted, visited)
 			if test.looks == nil {
-				id := f.rigs[1].callOf(&Outcome{State: []byte(handle)})
-				eventually(t, "the vigil", func() bool {
-					rec := f.rigs[1].calls.records()[id]
-					return rec != nil && len(rec.vigil.heard()) == 1
-				})
+				eventually(t, "the vigil", func() bool { return len(rec.vigil.heard()) == 1 })
 			} else {
 				eventually(t, "the answer", func() bool { return len(f.posted()) == 1 })
+				if over := rec.vigil.heard(); len(over) > 0 { // the call itself hears by now
+					t.Errorf("the vigil still hears of %v", over)
+				}
 			}
 			if got := test.ends(f, handle); got != test.want {
 				t.Errorf("ended with %s, want %s", got, test.want)
@@ -139,4 +144,30 @@ func TestVisitOfAnErrorAfterAHandOver(t *testing.T) {
 	if n := times.Load(); n != 2 {
 		t.Errorf("the tool was called %d times", n)
 	}
+}
+
+// A visit that is over while the call is about to go on is heard by the vigil that was
+// kept for it.
+func TestVisitWhileItsRecordIsReclaimed(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 2, withTasks, func(_ *Settings, _ *legacy.Settings, raw *rawserver.Settings) { raw.Prime = true })
+	f.raw.Tool("t", func(c *rawserver.Call) { c.Text(string(c.Ask(mcp.MethodElicit, toVisit).Result)) })
+	v, handle := f.rigs[0].handleFirst(toolCall("t").followed(time.Hour))
+	v.hear(t, "?elicitation-1")
+	v.nothing(t)
+	v.Gone()
+	v.close()
+	f.rigs[0].unfollowed(handle)
+	awaitStop(t, f.drain(f.rigs[0], 10*time.Second))
+	id := f.rigs[1].callOf(&Outcome{State: []byte(handle)})
+	var rec *record
+	eventually(t, "the record", func() bool { rec, _ = f.rigs[1].calls.claim(id); return rec != nil })
+	f.raw.Session().Notify(mcp.NotifyElicitationCompleted, visited)
+	eventually(t, "the vigil", func() bool { return len(rec.vigil.heard()) == 1 })
+	if !f.rigs[1].calls.keepRecord(id, rec) {
+		t.Fatal("the record is not kept")
+	}
+	v = f.rigs[1].mustBegin(ofFollower(mcp.MethodResume, handle))
+	v.hear(t, `={"action":"accept"}`)
+	v.close()
 }

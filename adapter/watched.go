@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-mcp/holdfast/adapter/mcp"
+	"github.com/holdfast-mcp/holdfast/adapter/wait"
 )
 
 // watched are the lasting calls that a listener hears of; of what is said of each
@@ -157,7 +158,7 @@ func (w *watch) run() {
 	defer w.cancel()
 	defer e.watching.end(w)
 	for first := true; w.ctx.Err() == nil; first = false {
-		if !first && !pause(w.ctx, time.Second) || w.hear() {
+		if !first && !wait.Pause(w.ctx, time.Second) || w.hear() {
 			return
 		}
 	}

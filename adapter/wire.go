@@ -24,6 +24,7 @@ const (
 	formFirst    byte = 'b' // a round without a request state
 	formRound2   byte = 'R' // a round that replicas of before the dialects would misunderstand
 	formFirst2   byte = 'B' // likewise
+	formOnce     byte = 'O' // a round without a request state that begins when its asker lets it
 	formNote     byte = 'n' // a notification
 	formOutcome  byte = 'o'
 	formStanding byte = 'w' // how a lasting call stands that is watched

@@ -28,13 +28,15 @@ func appendFirst(req *Request) []byte {
 	if req.beyondFirst() {
 		form = formFirst2
 	}
+	if req.once {
+		form = formOnce
+	}
 	f := newFields(form, 2*len(req.Params))
 	f.text('e', req.endpoint)
 	f.request(req)
 	if req.ticket != (ticket{}) {
 		f.bytes('T', req.ticket[:])
 	}
-	f.flag('g', req.once)
 	return f
 }
 
@@ -149,8 +151,6 @@ func readRound(b []byte, first bool, headers func([]Field) ParamChecker) (req *R
 			checked = true
 		case 'H':
 			params = append(params, cutField(v))
-		case 'g':
-			req.once = f.number() != 0
 		case 'T':
 			if len(v) == len(req.ticket) {
 				req.ticket = ticket(v)

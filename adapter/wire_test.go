@@ -240,6 +240,13 @@ func TestRoundsThatOldReplicasRefuse(t *testing.T) {
 	}
 }
 
+// A first round that waits for a word is not for readers that would not wait.
+func TestFirstRoundThatWaitsIsOfItsOwnForm(t *testing.T) {
+	if form, _, err := readForm(appendFirst(&Request{Method: mcp.MethodToolsCall, once: true})); err != nil || form != formOnce {
+		t.Errorf("form %q, %v", form, err)
+	}
+}
+
 // A message that is not understood is answered with nothing, and says so in the
 // log; nothing of it is acted on.
 func TestForeignMessagesAreRefused(t *testing.T) {

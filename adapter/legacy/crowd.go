@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/holdfast-mcp/holdfast/adapter/wait"
 )
 
 // crowd are those who wait for room for one more session, of whatever keys: all
@@ -58,7 +60,7 @@ func (s *Server) comesAgain(ctx context.Context, began time.Time, err error) boo
 		return false
 	}
 	defer s.asking.Add(-1)
-	return s.asking.Add(1) <= int64(s.settings.Queue) && sleep(ctx, min(left, askAgain)) == nil
+	return s.asking.Add(1) <= int64(s.settings.Queue) && wait.Pause(ctx, min(left, askAgain))
 }
 
 var errNoRoom = fmt.Errorf("%w within sessions.queue_timeout: sessions.max is reached, and all are in use", ErrFull)

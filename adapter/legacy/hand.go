@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/holdfast-mcp/holdfast/adapter/wait"
 )
 
 // tend looks after the key's session where the set of replicas has changed: the
@@ -90,7 +92,7 @@ func (e *entry) claim(ctx context.Context, s *Session) {
 	if orphaned {
 		// One that has left has handed it over, or ended it: the news may be on
 		// its way.
-		if sleep(ctx, claimPause) != nil {
+		if !wait.Pause(ctx, claimPause) {
 			return
 		}
 		e.mu.Lock()

@@ -7,6 +7,8 @@ import (
 	"hash/fnv"
 	"slices"
 	"time"
+
+	"github.com/holdfast-mcp/holdfast/adapter/wait"
 )
 
 // The replicas share one session for each key, as a real client has one. Which
@@ -113,7 +115,7 @@ func (e *entry) borrow(ctx context.Context, creds Credentials) (*Session, error)
 			}
 		}
 		// The home is gone, or about to go: soon another is.
-		if sleep(ctx, pause) != nil {
+		if !wait.Pause(ctx, pause) {
 			return nil, fmt.Errorf("%w: replica %s, which keeps the session, does not answer", ErrUnreachable, home)
 		}
 	}

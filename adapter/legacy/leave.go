@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sort"
 	"time"
+
+	"github.com/holdfast-mcp/holdfast/adapter/wait"
 )
 
 // endElsewhere reports whether the session is left to other replicas: one of
@@ -14,12 +16,12 @@ func (s *Server) endElsewhere(ctx context.Context, session *Session) bool {
 		return true
 	}
 	missing := s.missing(session)
-	if !session.reach() || session.isGone() {
+	if !session.reach() || session.Gone() {
 		return missing
 	}
 	question := parcel{kind: askUsing, id: session.id}
 	replies, complete := s.askEach(ctx, &question)
-	if !complete && sleep(ctx, newsPause) == nil { // who does not answer may have just left
+	if !complete && wait.Pause(ctx, newsPause) { // who does not answer may have just left
 		replies, complete = s.askEach(ctx, &question)
 	}
 	if !complete || s.mayBeUsed(session) { // no connection between the replicas
@@ -56,7 +58,7 @@ func (s *Server) endElsewhere(ctx context.Context, session *Session) bool {
 // when its own lease is over, its calls are taken over where their clients come
 // back.
 func (s *Server) missing(session *Session) bool {
-	return s.settings.Peers != nil && session.id != "" && !session.isGone() && s.settings.Peers.Missing()
+	return s.settings.Peers != nil && session.id != "" && !session.Gone() && s.settings.Peers.Missing()
 }
 
 // newsPause is how long what a replica said before it left may be on its way.
@@ -75,7 +77,7 @@ func (s *Session) endsElsewhere(ctx context.Context) bool {
 			return false
 		case drained || !gone:
 			return true
-		case !first || sleep(ctx, newsPause) != nil: // it has died
+		case !first || !wait.Pause(ctx, newsPause): // it has died
 			return false
 		}
 	}
@@ -110,7 +112,7 @@ func (s *Server) lastWord(body []byte) *parcel {
 // mayBeUsed reports whether replicas that this one does not reach may use the
 // session.
 func (s *Server) mayBeUsed(session *Session) bool {
-	return s.settings.Peers != nil && session.id != "" && !session.isGone() && !s.settings.Peers.Confirmed()
+	return s.settings.Peers != nil && session.id != "" && !session.Gone() && !s.settings.Peers.Confirmed()
 }
 
 // handAway gives a session to whichever peer takes it: the next home first. stay
@@ -142,7 +144,8 @@ func (s *Server) handAway(ctx context.Context, session *Session) (taken, stay bo
 	return false, stay
 }
 
-func (s *Session) isGone() bool {
+// Gone reports whether the server has said that it does not know the session.
+func (s *Session) Gone() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.gone

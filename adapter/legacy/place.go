@@ -79,19 +79,11 @@ func (e *entry) place(ctx context.Context, creds Credentials, began time.Time) (
 		if time.Since(silent) > s.settings.OpenTimeout {
 			return nil, fmt.Errorf("%w: replica %s, which keeps the session, does not answer", ErrUnreachable, home)
 		}
-		if err := sleep(ctx, pause); err != nil {
-			return nil, err
+		if !wait.Pause(ctx, pause) {
+			return nil, ctx.Err()
 		}
 	}
 	return nil, nil
-}
-
-// sleep waits, unless ctx ends.
-func sleep(ctx context.Context, pause time.Duration) error {
-	if _, ended := wait.For(ctx.Done(), time.Now().Add(pause)); ended {
-		return ctx.Err()
-	}
-	return nil
 }
 
 // placedOn lends the session that the home has given a place on.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/holdfast-mcp/holdfast/adapter/wait"
 )
 
 // restarts counts the processes of a server that have ended by themselves, and
@@ -35,17 +37,20 @@ func (r *restarts) pause() time.Duration {
 // one's story, where ctx ends before that.
 func (r *restarts) await(ctx context.Context) error {
 	r.mu.Lock()
-	wait := time.Until(r.last.Add(r.pause()))
+	left := time.Until(r.last.Add(r.pause()))
 	ends, story := r.ends, r.story
 	r.mu.Unlock()
-	if wait <= 0 {
+	if left <= 0 {
 		return nil
 	}
-	if until, ok := ctx.Deadline(); !ok || time.Until(until) > wait {
-		return sleep(ctx, wait)
+	if until, ok := ctx.Deadline(); !ok || time.Until(until) > left {
+		if !wait.Pause(ctx, left) {
+			return ctx.Err()
+		}
+		return nil
 	}
 	return fmt.Errorf("%w: %d processes in a row have ended, and the next is started in %v; of the last: %s",
-		ErrUnreachable, ends, wait.Round(time.Millisecond), story)
+		ErrUnreachable, ends, left.Round(time.Millisecond), story)
 }
 
 func (r *restarts) started() {

@@ -133,6 +133,9 @@ func (s *Server) Sessions() int {
 	return n
 }
 
+// OpenTimeout is how long a session may take to open.
+func (s *Server) OpenTimeout() time.Duration { return s.settings.OpenTimeout }
+
 // closing reports whether Close was called.
 func (s *Server) closing() bool {
 	s.mu.Lock()

@@ -1,6 +1,7 @@
 package wait
 
 import (
+	"context"
 	"sync"
 	"time"
 )
@@ -27,4 +28,10 @@ func For[T any](from <-chan T, until time.Time) (got T, came bool) {
 	t.Stop() // since Go 1.23, nothing of it is left in its channel then
 	timers.Put(t)
 	return got, came
+}
+
+// Pause waits for so long; false when ctx has ended before.
+func Pause(ctx context.Context, d time.Duration) bool {
+	_, ended := For(ctx.Done(), time.Now().Add(d))
+	return !ended
 }

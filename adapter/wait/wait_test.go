@@ -1,6 +1,7 @@
 package wait
 
 import (
+	"context"
 	"testing"
 	"time"
 )
@@ -39,5 +40,17 @@ func TestForLeavesNothingBehind(t *testing.T) {
 		if For[int](nil, until); time.Now().Before(until) {
 			t.Fatalf("the wait after it was %v too short", time.Until(until))
 		}
+	}
+}
+
+func TestPause(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	began := time.Now()
+	if !Pause(ctx, 10*time.Millisecond) || time.Since(began) < 10*time.Millisecond {
+		t.Errorf("it came back after %v", time.Since(began))
+	}
+	cancel()
+	if Pause(ctx, time.Hour) {
+		t.Error("it did not tell that the context has ended")
 	}
 }
