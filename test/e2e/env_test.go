@@ -15,7 +15,7 @@ import (
 )
 
 // patience is how long a test waits for what must come.
-const patience = 20 * time.Second
+const patience = 20 * time.Second * slowness
 
 // binary is the program under test, built once by TestMain.
 var binary string

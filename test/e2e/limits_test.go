@@ -59,6 +59,7 @@ func TestParkedCalls(t *testing.T) {
 			server.Tool("ask", func(c *rawserver.Call) {
 				answer := c.Ask("elicitation/create", question("a"))
 				told <- answer
+				<-c.Cancelled() // a call that has ended is not cancelled
 				c.Text(answer.Action())
 			})
 			h := StartAlone(t, Options{Upstream: to(server), Config: test.config}) // each replica has so many places

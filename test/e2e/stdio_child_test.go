@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-mcp/holdfast/test/fixture/rawserver"
 )
@@ -129,7 +130,11 @@ func TestChildKeepsDying(t *testing.T) {
 	server := newChild(t)
 	h := StartOne(t, named("files", to(server, "-die-in", "0", "-code", "3", "-stderr", "no such directory: /srv/files"),
 		"stdio: {restart_min: 10ms}\nsessions: {open_timeout: 2s}"))
-	if code, status, reasons := readiness(t, h); code != 200 || status != "ready" {
+	code, status, reasons := readiness(t, h)
+	for give := time.Now().Add(patience); len(reasons) == 1 && reasons[0] == "not listening yet" && time.Now().Before(give); {
+		code, status, reasons = readiness(t, h)
+	}
+	if code != 200 || status != "ready" {
 		t.Errorf("HTTP %d %s %q before anybody has called, want ready", code, status, reasons)
 	}
 	for range 3 {
