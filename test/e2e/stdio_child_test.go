@@ -144,7 +144,7 @@ func TestChildKeepsDying(t *testing.T) {
 			t.Error("the call is said to have run perhaps, but nobody got it")
 		}
 	}
-	code, status, reasons := readiness(t, h)
+	code, status, reasons = readiness(t, h)
 	if code != http.StatusServiceUnavailable || status != "not ready" || len(reasons) != 1 || !strings.Contains(reasons[0], "files") {
 		t.Errorf("HTTP %d %s %q, want not ready, and which", code, status, reasons)
 	}
