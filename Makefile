@@ -21,7 +21,7 @@ unexport HOLDFAST_SCHEMA_DIR
 # What hangs is told of before the job that runs them ends.
 TEST = $(GO) test -count=1 -timeout 5m -p 4 -parallel 10
 E2E = HOLDFAST_SCHEMA_DIR="$(HOLDFAST_SCHEMA_DIR)" $(TEST)
-RACE = HOLDFAST_SCHEMA_DIR="$(HOLDFAST_SCHEMA_DIR)" CGO_ENABLED=1 $(TEST) -race -timeout 8m -parallel 6
+RACE = HOLDFAST_SCHEMA_DIR="$(HOLDFAST_SCHEMA_DIR)" CGO_ENABLED=1 $(TEST) -race -timeout 8m -parallel 8
 UNITS = $$($(GO) list ./... | grep -v /test/e2e)
 
 # Fuzz targets as package:target; test/readme holds the list to the code.
