@@ -144,11 +144,8 @@ func TestFollowedStreamOutlivesItsOwner(t *testing.T) {
 	}
 }
 
-// Where the server cannot go on, the call runs again if that is harmless: the
-// handle carries its request.
-func TestFollowedCallRunsAgain(t *testing.T) {
-	t.Parallel()
-	f := newReplicas(t, 2, noEventIDs, replaying(ReplayAlways))
+// endlessAtFirst follows a call at the first replica that ends when it runs again.
+func (f *replicas) endlessAtFirst() (v *visit, handle string) {
 	first := make(chan struct{}, 1)
 	first <- struct{}{}
 	f.raw.Tool("t", func(c *rawserver.Call) {
@@ -160,7 +157,15 @@ func TestFollowedCallRunsAgain(t *testing.T) {
 			c.Text(c.Argument("a"))
 		}
 	})
-	v, handle := f.rigs[0].handleFirst(toolCall("t").followed(time.Hour).with(func(q *query) { q.params += `,"arguments":{"a":"A"}` }))
+	return f.rigs[0].handleFirst(toolCall("t").followed(time.Hour).with(func(q *query) { q.params += `,"arguments":{"a":"A"}` }))
+}
+
+// Where the server cannot go on, the call runs again if that is harmless: the
+// handle carries its request.
+func TestFollowedCallRunsAgain(t *testing.T) {
+	t.Parallel()
+	f := newReplicas(t, 2, noEventIDs, replaying(ReplayAlways))
+	v, handle := f.endlessAtFirst()
 	v.nothing(t)
 	f.lose(f.rigs[0])
 	w := f.rigs[1].mustBegin(ofFollower(mcp.MethodResume, handle))
@@ -174,18 +179,7 @@ func TestFollowedCallRunsAgain(t *testing.T) {
 func TestFollowedCallRunsAgainAfterADrain(t *testing.T) {
 	t.Parallel()
 	f := newReplicas(t, 2, noEventIDs, replaying(ReplayAlways))
-	first := make(chan struct{}, 1)
-	first <- struct{}{}
-	f.raw.Tool("t", func(c *rawserver.Call) {
-		select {
-		case <-first:
-			<-c.Cancelled()
-		default:
-			c.Progress(1, 2)
-			c.Text(c.Argument("a"))
-		}
-	})
-	v, handle := f.rigs[0].handleFirst(toolCall("t").followed(time.Hour).with(func(q *query) { q.params += `,"arguments":{"a":"A"}` }))
+	v, handle := f.endlessAtFirst()
 	v.nothing(t)
 	v.Gone()
 	v.close()

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/holdfast-mcp/holdfast/adapter/legacy"
 	"github.com/holdfast-mcp/holdfast/adapter/mcp"
@@ -268,17 +267,11 @@ func TestLateSiblingIsOfTheNextRound(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := r.calls.get(token.Call)
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) { // the question has no other trace
+	eventually(t, "the third question", func() bool { // which has no other trace
 		c.mu.Lock()
-		n := len(c.inputs)
-		c.mu.Unlock()
-		if n == 2 {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatal("the third question did not come")
-		}
-	}
+		defer c.mu.Unlock()
+		return len(c.inputs) == 2
+	})
 	if got := r.play(again).asked(t); got != "elicitation-2" {
 		t.Errorf("the same retry is asked %q, want what it was asked before", got)
 	}
